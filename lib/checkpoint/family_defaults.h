@@ -45,7 +45,7 @@ struct FamilyDefaults {
     int64_t max_window_layers = 28;  // where the key is absent
     const char* rope = nullptr;      // rope_parameters, as JSON, where there are none
     bool has_mrope = false;          // positions of several axes, which are one for text
-    bool is_multi_part = false;      // its settings lie beside those of its other parts
+    bool is_multi_part = false;      // its config also has settings of other parts
     bool encoder = false;
     bool learned_positions = false;
     int64_t token_types = 0;           // where the key is absent

@@ -1,4 +1,4 @@
-// Defaults of generation that a model's authors publish beside it, as transformers reads them.
+// Defaults of generation that a model's authors publish with it, as transformers reads them.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

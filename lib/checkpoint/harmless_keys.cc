@@ -86,7 +86,7 @@ constexpr auto kHarmless = std::to_array<HarmlessKey>({
     {"use_sliding_window", "false"},
     {"partial_rotary_factor", "1.0"},
     {"bad_words_ids", "[]"},
-    // Settings of generation that old files repeat; generation_config.json is their place.
+    // Settings of generation that old files repeat; they belong into generation_config.json.
     {"max_length", "20"},
     {"min_length", "0"},
     {"do_sample", "false"},

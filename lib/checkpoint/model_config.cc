@@ -46,7 +46,7 @@ std::optional<int64_t> any_integer(const ConfigFields& fields,
     return std::nullopt;
 }
 
-// A size that must be there: by its key, else the family's default. Unknown families may lack it.
+// A size that must be there: by its key, else the family's default. Unknown families need none.
 int64_t required(const ConfigFields& fields, const FamilyDefaults& family, int64_t fallback,
                  std::initializer_list<const char*> keys, int64_t high) {
     if (const auto value = any_integer(fields, keys, 1, high)) return *value;
@@ -383,7 +383,7 @@ void read_architecture(const nlohmann::json& document, const ConfigFields& field
     const Architecture architecture = resolve_architecture(document, fields, family, families);
     config.architecture = architecture.name;
     config.text_architecture = architecture.text;
-    // Of what is refused nobody knows: the refusal is the answer.
+    // Of a refused model it is not known: the refusal is reported instead.
     config.generates = architecture.generates || !architecture.refusal.empty();
     config.is_multi_part = architecture.is_multi_part;
     const std::string mlx = refusal_of_mlx(fields);
@@ -464,7 +464,7 @@ ModelConfig read_model_config(const std::filesystem::path& directory, FamilyTabl
     const std::filesystem::path path = directory / "config.json";
     ModelConfig config =
         parse_model_config(read_file(path, kMaxConfigBytes), path.string(), families);
-    // Its head may have been kept beside the one of its task.
+    // The file may have its output matrix in addition to the head of its task.
     const bool may_generate = config.drops_head && !config.encoder && !config.generates;
     if (may_generate) config.generates = stores_head(directory);
     for (std::string& note : quantization_notes(directory)) config.notes.push_back(std::move(note));

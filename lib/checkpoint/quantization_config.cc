@@ -24,7 +24,7 @@ Json read_object(const std::filesystem::path& path) {
     return parse_json(read_file(path, kMaxFileWithSettings), path.string());
 }
 
-// Models of text and pictures keep the settings beside those of the text part, or in them.
+// Models of text and pictures have the settings next to those of the text part, or in them.
 const Json* find_section(const Json& config) {
     if (!config.is_object()) return nullptr;
     for (const char* key : {"quantization_config", "compression_config"}) {
@@ -110,14 +110,14 @@ std::optional<QuantizationConfig> read_quantization_config(const std::filesystem
     if (const Json* section = find_section(config)) {
         return parse_quantization_config(*section, path.string() + ": quantization_config");
     }
-    // What AutoGPTQ wrote before configs had a place for it.
-    const std::filesystem::path beside = directory / "quantize_config.json";
-    if (!std::filesystem::exists(beside)) return std::nullopt;
-    Json section = read_object(beside);
+    // AutoGPTQ wrote this file before configs had the section.
+    const std::filesystem::path own_file = directory / "quantize_config.json";
+    if (!std::filesystem::exists(own_file)) return std::nullopt;
+    Json section = read_object(own_file);
     if (section.is_object() && !section.contains("quant_method")) {
         section["quant_method"] = "gptq";
     }
-    return parse_quantization_config(section, beside.string());
+    return parse_quantization_config(section, own_file.string());
 }
 
 std::vector<std::string> quantization_notes(const std::filesystem::path& directory) {
@@ -130,7 +130,7 @@ std::vector<std::string> quantization_notes(const std::filesystem::path& directo
         if (!unused.empty()) notes.push_back(unused);
         return notes;
     } catch (const Error&) {
-        return {};  // whoever needs the settings says it
+        return {};  // the loader reports the fault
     }
 }
 

@@ -40,10 +40,10 @@ struct QuantizationBlock {
     bool operator==(const QuantizationBlock&) const = default;
 };
 
-// compressed-tensors' argument object: how one operand is quantized.
-// What compressed-tensors' observer "minmax" moves by where nothing else is said.
+// The share that compressed-tensors' observer "minmax" moves by where the file gives none.
 inline constexpr double kMovingRangeShare = 0.01;
 
+// compressed-tensors' argument object: how one operand is quantized.
 struct QuantizationArguments {
     int bits = 8;
     NumberKind kind = NumberKind::integer;
@@ -113,8 +113,8 @@ class TargetMatcher;
 
 class QuantizationConfig {
   public:
-    // As set by whoever writes a checkpoint; the groups' formats may be empty. Throws bad_data for
-    // a pattern that is none.
+    // As the writer of a checkpoint sets them; the groups' formats may be empty. Throws bad_data
+    // for a pattern that is none.
     struct Fields {
         std::string method = "compressed-tensors";  // quant_method
         std::vector<QuantizationGroup> groups;
@@ -169,9 +169,9 @@ std::vector<std::string> quantization_notes(const std::filesystem::path& directo
 QuantizationConfig parse_quantization_config(const nlohmann::json& section,
                                              const std::string& source_name);
 
-// The value of "quantization_config" as whoever defined the method reads it. REQUIRES: method()
-// "compressed-tensors"; or "awq" or "gptq" with one group, of all linears that `ignore` does not
-// name.
+// The value of "quantization_config" as the library that defined the method reads it. REQUIRES:
+// method() "compressed-tensors"; or "awq" or "gptq" with one group, of all linears that `ignore`
+// does not name.
 nlohmann::ordered_json quantization_config_json(const QuantizationConfig& config);
 
 // A scheme under the name that users give it.

@@ -13,7 +13,7 @@ QuantizationArguments read_quantization_arguments(const ConfigFields& fields);
 nlohmann::ordered_json quantization_arguments_json(const QuantizationArguments& arguments);
 
 // The whole section, by its quant_method. `unused`: gets the paths of keys of its inner objects
-// that nobody used. Throw bad_data.
+// that were not read. Throw bad_data.
 QuantizationConfig::Fields read_compressed_tensors(const ConfigFields& section,
                                                    std::vector<std::string>& unused);
 QuantizationConfig::Fields read_awq(const ConfigFields& section);

@@ -21,7 +21,7 @@ constexpr auto kCompressedTensors = std::to_array<HarmlessKey>({
 
 constexpr auto kArguments = std::to_array<HarmlessKey>({
     {"zp_dtype"},  // the file says it
-    {"observer"},  // of whoever made the file
+    {"observer"},  // of the program that made the file
     {"observer_kwargs"},
 });
 
@@ -39,7 +39,7 @@ constexpr auto kAwq = std::to_array<HarmlessKey>({
     {"desc_act", "false"},
     {"do_fuse"},
     {"exllama_config"},
-    {"format"},  // beside version, which wins
+    {"format"},  // version wins over it
     {"fuse_max_seq_len"},
     {"max_input_length"},
     {"meta"},
@@ -64,7 +64,7 @@ constexpr auto kGptq = std::to_array<HarmlessKey>({
     {"dataset"},
     {"disable_exllama"},
     {"exllama_config"},
-    {"format"},  // beside checkpoint_format, which wins
+    {"format"},  // checkpoint_format wins over it
     {"is_marlin_format", "false"},
     {"max_input_length"},
     {"meta"},

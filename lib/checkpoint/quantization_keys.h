@@ -1,4 +1,4 @@
-// Keys of quantization settings that change no answer, whoever wrote them.
+// Keys of quantization settings that change no output, of all writers.
 #pragma once
 
 #include <span>

@@ -177,7 +177,7 @@ void check_transforms(const ConfigFields& section) {
     }
 }
 
-// Scales of other caches than float8's lie unused beside the weights.
+// Scales of other caches than float8's are stored and not used.
 void check_cache_scheme(const ConfigFields& section, const Fields& fields, PassedOver& passed) {
     if (!fields.kv_cache_scheme) return;
     if (fields.kv_cache_scheme->strategy == QuantizationStrategy::attn_head) {

@@ -88,7 +88,7 @@ void read_longrope(const ConfigFields& scaling, int64_t head_dim, RopeConfig& ro
 }
 
 void read_scaling(const ConfigFields& scaling, const RopeModel& model, RopeConfig& rope) {
-    // What stands beside the scaling wins over what stands in it, as transformers reads Phi-3.
+    // A key next to the scaling wins over the same key in it, as transformers reads Phi-3.
     const auto original = scaling.integer("original_max_position_embeddings", 1, kMaxPositions);
     if (rope.original_max_positions == 0) {
         rope.original_max_positions = original.value_or(model.max_positions);

@@ -26,7 +26,7 @@ RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
                             double default_theta, const RopeModel& model,
                             std::vector<std::string>& unused);
 
-// Where both forms are there, leaves the one that counts: rope_scaling, which somebody added to a
+// Where both forms are there, leaves the one that counts: rope_scaling, which was added to a
 // file that has rope_parameters. Where settings are nested by layer type, it is merged into those
 // of full attention. Returns a note for the user where something is lost; empty: nothing is.
 std::string choose_rope_form(const FamilyDefaults& family, nlohmann::json& settings);

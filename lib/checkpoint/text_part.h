@@ -14,7 +14,7 @@ nlohmann::json text_settings(const nlohmann::json& document);
 // The object whose keys are the text part's own.
 const nlohmann::json& text_section(const nlohmann::json& document);
 
-// Whether a key that lies beside the text part's is about pictures or sound, by its name.
+// Whether a key next to the text part's is about pictures or sound, by its name.
 bool is_of_other_part(std::string_view key);
 
 // "vision_config and audio_config": the other parts that the file describes; empty: none.

@@ -51,7 +51,7 @@ int32_t device_block_tokens(const BlockSize& size, int32_t tokens) {
 // A size in bytes is counted in keys and values of all layers together.
 int32_t block_tokens(const BlockSize& size, const ModelMetadata& metadata, DType kv_dtype) {
     int64_t bytes_per_token = 0;
-    for (const KvGroup& group : metadata.kv_groups) {
+    for (const CacheLayout& group : metadata.kv_groups) {
         bytes_per_token += group.bytes_per_token(kv_dtype);
     }
     return size.in_tokens(std::max<int64_t>(bytes_per_token, 1));
@@ -60,7 +60,7 @@ int32_t block_tokens(const BlockSize& size, const ModelMetadata& metadata, DType
 // A block's scales lie behind its int8 values, at multiples of four bytes.
 void check_scales_fit(const MemoryRequest& request) {
     if (request.kv_dtype != DType::i8) return;
-    for (const KvGroup& group : request.groups) {
+    for (const CacheLayout& group : request.groups) {
         if (group.bytes_per_token(DType::i8) * request.block_size % 4 == 0) continue;
         throw Error(ErrorKind::usage,
                     fmt::format("--kv-cache-dtype int8: blocks of {} tokens of heads of {} do not "
@@ -112,10 +112,10 @@ void check_device_stores(const ChosenDevice& device, DType kv_dtype) {
                             device.name, dtype_name(kv_dtype)));
 }
 
-void check_device_attends(const ChosenDevice& device, const std::vector<KvGroup>& groups) {
+void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
     if (device.is_cpu()) return;
     const int64_t most = open_device(device.choice).backend()->max_head_dim;
-    for (const KvGroup& group : groups) {
+    for (const CacheLayout& group : groups) {
         if (most == 0 || group.head_dim <= most) continue;
         throw Error(ErrorKind::unavailable,
                     fmt::format("{} computes attention for heads of at most {} values, and this "

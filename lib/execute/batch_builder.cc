@@ -52,8 +52,8 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
 
     ForwardContext batch;
     batch.token_ids = ids_view(token_ids_);
-    batch.positions = ids_view(positions_);
-    if (has_rope_choices_) batch.rope_choices = ids_view(rope_choices_);
+    batch.rows.positions = ids_view(positions_);
+    if (has_rope_choices_) batch.rows.rope_choices = ids_view(rope_choices_);
     batch.query_start_loc = ids_view(query_starts_);
     batch.seq_lens = ids_view(context_lengths_);
     batch.groups = tables_;
@@ -64,10 +64,10 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
 
 // Lays everything out in pinned memory as it is to lie on the device.
 void BatchBuilder::send(ForwardContext& batch, void* stream) {
-    std::vector<ConstTensorView*> views = {&batch.token_ids, &batch.positions,
+    std::vector<ConstTensorView*> views = {&batch.token_ids, &batch.rows.positions,
                                            &batch.query_start_loc, &batch.seq_lens,
                                            &logit_rows_view_};
-    if (has_rope_choices_) views.push_back(&batch.rope_choices);
+    if (has_rope_choices_) views.push_back(&batch.rows.rope_choices);
     for (GroupTables& tables : tables_) {
         views.push_back(&tables.block_tables);
         views.push_back(&tables.slots);

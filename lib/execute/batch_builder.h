@@ -36,7 +36,7 @@ class BatchBuilder {
     BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device = {},
                  bool has_rope_choices = false);
 
-    // Fills a context with views that stay valid until the next build(). `kernels` and `kv` are
+    // Fills a context with views that stay valid until the next build(). `context` and `kv` are
     // left to the caller. On a device it may be called while the last batch is computed in the same
     // stream. Block tables get at least `min_width` columns.
     ForwardContext build(std::span<const BatchRow> rows, void* stream = nullptr,

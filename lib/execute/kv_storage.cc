@@ -9,21 +9,21 @@
 namespace nvllm {
 namespace {
 
-int64_t layer_values(const KvGroup& group, int32_t block_size) {
+int64_t layer_values(const CacheLayout& group, int32_t block_size) {
     return 2 * group.kv_heads * group.head_dim * block_size;
 }
 
 // Of keys or of values of one layer.
-int64_t layer_scales(const KvGroup& group, int32_t block_size) {
+int64_t layer_scales(const CacheLayout& group, int32_t block_size) {
     return int64_t{group.kv_heads} * block_size;
 }
 
 // Of the device, or of its host.
 enum class PoolPlace : uint8_t { device, host };
 
-std::vector<Tensor> reserve(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
-                            int32_t block_size, DType dtype, const ComputeDevice& device,
-                            PoolPlace place) {
+std::vector<Tensor> reserve(const std::vector<CacheLayout>& groups,
+                            std::span<const int32_t> num_blocks, int32_t block_size, DType dtype,
+                            const ComputeDevice& device, PoolPlace place) {
     NVLLM_CHECK(groups.size() == num_blocks.size(), "one block count a cache group");
     std::vector<Tensor> pools;
     for (size_t g = 0; g < groups.size(); ++g) {
@@ -46,7 +46,7 @@ TensorView part_of(const TensorView& pool, int64_t first, std::array<int64_t, 3>
 }
 
 // Float32 scales from byte `first` of each block of int8 on.
-TensorView scales_of(const TensorView& pool, int64_t first, const KvGroup& group,
+TensorView scales_of(const TensorView& pool, int64_t first, const CacheLayout& group,
                      int32_t block_size) {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
     NVLLM_CHECK(first % kBytes == 0 && pool.stride(0) % kBytes == 0,
@@ -72,7 +72,7 @@ std::byte* block_of(const TensorView& pool, int32_t block) {
 
 }  // namespace
 
-KvStorage::KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
+KvStorage::KvStorage(const std::vector<CacheLayout>& groups, std::span<const int32_t> num_blocks,
                      std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype,
                      const ComputeDevice& device)
     : device_(device),
@@ -82,18 +82,18 @@ KvStorage::KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t
     host_pools_ = reserve(groups, num_host_blocks, block_size, dtype, device, PoolPlace::host);
 }
 
-std::array<int64_t, 3> KvStorage::keys_of(const KvGroup& group, int32_t block_size) const {
+std::array<int64_t, 3> KvStorage::keys_of(const CacheLayout& group, int32_t block_size) const {
     if (ops::keys_lie_as_values(device_.id())) return {group.kv_heads, block_size, group.head_dim};
     return {group.kv_heads, group.head_dim, block_size};
 }
 
-std::vector<KvLayer> KvStorage::layers_of(const std::vector<KvGroup>& groups,
+std::vector<KvLayer> KvStorage::layers_of(const std::vector<CacheLayout>& groups,
                                           int32_t block_size) const {
     size_t num_layers = 0;
-    for (const KvGroup& group : groups) num_layers += group.layers.size();
+    for (const CacheLayout& group : groups) num_layers += group.layers.size();
     std::vector<KvLayer> layers(num_layers);
     for (size_t g = 0; g < groups.size(); ++g) {
-        const KvGroup& group = groups[g];
+        const CacheLayout& group = groups[g];
         const TensorView pool = pools_[g].mutable_view();
         int64_t first = 0;
         // Behind the values of all layers, so that these stay aligned as they are.

@@ -24,7 +24,7 @@ class KvStorage {
     // num_blocks[g] blocks in `dtype`, as ops::write_kv() writes them, for each layer of each group
     // g. Throws does_not_fit when the memory cannot be reserved.
     // `num_host_blocks`: the same for the blocks of sequences that are swapped out; may be empty.
-    KvStorage(const std::vector<KvGroup>& groups, std::span<const int32_t> num_blocks,
+    KvStorage(const std::vector<CacheLayout>& groups, std::span<const int32_t> num_blocks,
               std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype,
               const ComputeDevice& device = {});
 
@@ -49,8 +49,9 @@ class KvStorage {
     // By group: [blocks, values of a block in all layers].
     using Pools = std::vector<Tensor>;
 
-    std::array<int64_t, 3> keys_of(const KvGroup& group, int32_t block_size) const;
-    std::vector<KvLayer> layers_of(const std::vector<KvGroup>& groups, int32_t block_size) const;
+    std::array<int64_t, 3> keys_of(const CacheLayout& group, int32_t block_size) const;
+    std::vector<KvLayer> layers_of(const std::vector<CacheLayout>& groups,
+                                   int32_t block_size) const;
 
     ComputeDevice device_;
     Pools pools_;

@@ -29,7 +29,7 @@ struct GroupNeed {
 };
 
 // A window keeps what it sees, which may begin with a block's last position.
-GroupNeed group_need(const MemoryRequest& request, const KvGroup& group, int64_t length) {
+GroupNeed group_need(const MemoryRequest& request, const CacheLayout& group, int64_t length) {
     const int64_t all = ceil_divide(length, request.block_size);
     if (group.window == 0) return {all, 0};
     const int64_t each = std::min(all, ceil_divide(group.window, request.block_size) + 1);
@@ -37,7 +37,7 @@ GroupNeed group_need(const MemoryRequest& request, const KvGroup& group, int64_t
     return {each, std::min(all - each, step)};
 }
 
-uint64_t block_bytes(const MemoryRequest& request, const KvGroup& group) {
+uint64_t block_bytes(const MemoryRequest& request, const CacheLayout& group) {
     return static_cast<uint64_t>(group.bytes_per_token(request.kv_dtype)) *
            static_cast<uint64_t>(request.block_size);
 }
@@ -45,7 +45,7 @@ uint64_t block_bytes(const MemoryRequest& request, const KvGroup& group) {
 // Of all groups, for so many sequences of `length` tokens at once.
 uint64_t cache_bytes(const MemoryRequest& request, int64_t length, int64_t sequences) {
     uint64_t total = 0;
-    for (const KvGroup& group : request.groups) {
+    for (const CacheLayout& group : request.groups) {
         total += block_bytes(request, group) *
                  static_cast<uint64_t>(group_need(request, group, length).blocks(sequences));
     }
@@ -58,9 +58,10 @@ uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
 
 // Whether --max-blocks are enough for so many sequences of `length` tokens.
 bool blocks_suffice(const MemoryRequest& request, int64_t length, int64_t sequences) {
-    return !request.max_blocks || std::ranges::all_of(request.groups, [&](const KvGroup& group) {
-        return group_need(request, group, length).blocks(sequences) <= *request.max_blocks;
-    });
+    return !request.max_blocks ||
+           std::ranges::all_of(request.groups, [&](const CacheLayout& group) {
+               return group_need(request, group, length).blocks(sequences) <= *request.max_blocks;
+           });
 }
 
 // How many sequences of `length` tokens --max-blocks hold; less than one where not even one fits.
@@ -68,7 +69,7 @@ double concurrency_of_blocks(const MemoryRequest& request, int64_t length) {
     auto most = static_cast<double>(request.max_num_seqs);
     if (!request.max_blocks) return most;
     const double blocks = *request.max_blocks;
-    for (const KvGroup& group : request.groups) {
+    for (const CacheLayout& group : request.groups) {
         const GroupNeed need = group_need(request, group, length);
         const auto one = static_cast<double>(need.blocks(1));
         const auto shared = static_cast<double>(need.shared);
@@ -144,7 +145,7 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
 
 std::string describe_few_blocks(const MemoryRequest& request, int64_t wanted, int64_t fits) {
     int64_t needed = 0;
-    for (const KvGroup& group : request.groups) {
+    for (const CacheLayout& group : request.groups) {
         needed = std::max(needed, group_need(request, group, wanted).blocks(1));
     }
     return fmt::format(
@@ -265,7 +266,7 @@ int64_t most_blocks(const MemoryRequest& request) {
 // at once.
 void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
     plan.kv_tokens = INT64_MAX;
-    for (const KvGroup& group : request.groups) {
+    for (const CacheLayout& group : request.groups) {
         const GroupNeed need = group_need(request, group, plan.max_model_len);
         const auto own =
             static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
@@ -395,7 +396,7 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
 
 std::vector<uint64_t> MemoryPlan::block_bytes() const {
     std::vector<uint64_t> bytes;
-    for (const KvGroup& group : groups) {
+    for (const CacheLayout& group : groups) {
         bytes.push_back(static_cast<uint64_t>(group.bytes_per_token(kv_dtype)) *
                         static_cast<uint64_t>(block_size));
     }

@@ -30,7 +30,7 @@ struct MemoryRequest {
     bool whole_prompts = false;
     int32_t block_size = 0;
     DType kv_dtype = DType::f32;
-    std::vector<KvGroup> groups;
+    std::vector<CacheLayout> groups;
 };
 
 struct MemoryPlan {
@@ -43,7 +43,7 @@ struct MemoryPlan {
     uint64_t kv_bytes = 0;           // of all blocks
     int64_t kv_bytes_per_token = 0;  // all groups
     DType kv_dtype = DType::f32;
-    std::vector<KvGroup> groups;
+    std::vector<CacheLayout> groups;
     std::vector<int32_t> num_blocks;       // per cache group
     std::vector<int32_t> num_host_blocks;  // the same for swapped-out sequences
     std::optional<int32_t> max_blocks;     // as in the request

@@ -61,7 +61,7 @@ ForwardContext ModelRunner::lay_out(const Context& context, const BatchPlan& pla
     if (shape_) add_filler_rows(shape_->rows);
     const size_t min_width = shape_ ? static_cast<size_t>(shape_->width) : 1;
     ForwardContext batch = builder_.build(rows_, context.stream, min_width);
-    batch.kernels = &context;
+    batch.context = &context;
     batch.kv = kv;
     gather_expected(batch, plan, sequences);
     return batch;
@@ -114,21 +114,21 @@ void ModelRunner::gather_expected(const ForwardContext& batch, const BatchPlan& 
         std::byte* const target = tokens + (end - 1) * kBytes;
         const std::byte* const source = sequences.at(plan.entries[i].sequence).expected_token;
         if (target != to + bytes || source != from + bytes) {
-            device_.copy_within(batch.kernels->stream, to, from, bytes);
+            device_.copy_within(batch.context->stream, to, from, bytes);
             to = target;
             from = source;
             bytes = 0;
         }
         bytes += kBytes;
     }
-    device_.copy_within(batch.kernels->stream, to, from, bytes);
+    device_.copy_within(batch.context->stream, to, from, bytes);
 }
 
 ComputedStep ModelRunner::forward(const ForwardContext& batch, DeviceCounts& counts) {
     if (!shape_) return {run_blocks(batch), std::nullopt};
     const GraphCounts before = graphs_->counts();
     const ComputedStep computed =
-        graphs_->run(*batch.kernels, *shape_, builder_.place(), [&]() -> ComputedStep {
+        graphs_->run(*batch.context, *shape_, builder_.place(), [&]() -> ComputedStep {
             const TensorView hidden = run_blocks(batch);
             const ConstTensorView& indices = builder_.logit_rows();
             if (indices.dim(0) > max_logit_rows_) return {hidden, std::nullopt};
@@ -156,8 +156,8 @@ TensorView ModelRunner::run_blocks(const ForwardContext& batch) {
 
 TensorView ModelRunner::run_head(const ForwardContext& batch, const TensorView& hidden,
                                  const ConstTensorView& indices) {
-    const TensorView wanted = take_activations(*batch.kernels, {indices.dim(0), hidden.dim(1)});
-    ops::gather_rows(*batch.kernels, hidden, indices, wanted);
+    const TensorView wanted = take_activations(*batch.context, {indices.dim(0), hidden.dim(1)});
+    ops::gather_rows(*batch.context, hidden, indices, wanted);
     return model_.head(batch, wanted);
 }
 

@@ -26,10 +26,10 @@ void Pooler::pool_rows(const ForwardContext& batch, const TensorView& hidden,
     const bool ends = entry.output == OutputKind::pooled;
     const PoolingState::Run wanted = pooling.wanted(entry.first, entry.count, ends);
     for (int64_t done = 0; done < wanted.count; done += max_rows_) {
-        const ScratchArena::Scope scope(*batch.kernels->scratch);
+        const ScratchArena::Scope scope(*batch.context->scratch);
         const int64_t count = std::min(max_rows_, wanted.count - done);
         pooling.add(host_.fetch(
-            *batch.kernels, model_.last_hidden(batch, hidden.rows(wanted.first + done, count))));
+            *batch.context, model_.last_hidden(batch, hidden.rows(wanted.first + done, count))));
     }
     if (!ends) return;
     Result<std::vector<float>> vector = pooling.finish();

@@ -98,7 +98,7 @@ void StepLogits::list_last_rows(size_t entry, const PlanEntry& planned, const Pl
 
 void StepLogits::use(const ForwardContext& batch, const ComputedStep& computed,
                      const BatchPlan& plan, const PlanExtras& extras, StepInFlight& step) {
-    const Context& context = *batch.kernels;
+    const Context& context = *batch.context;
     list_rows(plan, extras, step);
     const std::vector<LogitRow>& rows = step.logit_rows;
     const auto num_rows = std::ssize(rows);

@@ -18,6 +18,7 @@ constexpr NumaMode last_value(NumaMode) { return NumaMode::isolate; }
 constexpr OutputKind last_value(OutputKind) { return OutputKind::pooled; }
 constexpr PoolingKind last_value(PoolingKind) { return PoolingKind::cls; }
 constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
+constexpr CacheLayout::Kind last_value(CacheLayout::Kind) { return CacheLayout::Kind::state; }
 
 template <typename Archive>
 void fields(Archive& archive, DeviceChoice& device) {
@@ -49,9 +50,9 @@ void fields(Archive& archive, WorkerConfig& config) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, KvGroup& group) {
-    auto& [layers, kv_heads, head_dim, window] = group;
-    archive(layers, kv_heads, head_dim, window);
+void fields(Archive& archive, CacheLayout& group) {
+    auto& [layers, kv_heads, head_dim, window, kind, state_bytes] = group;
+    archive(layers, kv_heads, head_dim, window, kind, state_bytes);
 }
 
 template <typename Archive>

@@ -11,9 +11,10 @@
 namespace nvllm {
 namespace {
 
-bool same_geometry(const KvGroup& one, const KvGroup& other) {
+bool same_geometry(const CacheLayout& one, const CacheLayout& other) {
     return one.layers == other.layers && one.kv_heads == other.kv_heads &&
-           one.head_dim == other.head_dim && one.window == other.window;
+           one.head_dim == other.head_dim && one.window == other.window && one.kind == other.kind &&
+           one.state_bytes == other.state_bytes;
 }
 
 void check_as_planned(const WorkerSetup& setup, const Model& model) {

@@ -18,7 +18,7 @@ struct WorkerSetup {
     CpuPlacement placement;
     WorkerConfig worker;
     // What memory and cache were planned for.
-    std::vector<KvGroup> kv_groups;
+    std::vector<CacheLayout> kv_groups;
     int32_t vocab_size = 0;
 };
 

@@ -16,7 +16,7 @@ struct ChannelFlow {
 
     Writer kind = Writer::norm;
     std::string writer;
-    // All linears that read these channels: nobody else does.
+    // All linears that read these channels; no other op reads them.
     std::vector<std::string> readers;
     int64_t channels = 0;
     int64_t first_row = 0;       // of a linear: its rows from here on write the channels

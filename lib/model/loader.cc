@@ -81,8 +81,8 @@ std::shared_ptr<const QuantizationConfig> read_quantization(const ModelLoadOptio
     return std::make_shared<const QuantizationConfig>(*std::move(found));
 }
 
-// What cannot be multiplied as it is stored takes more memory and time; said once.
-void report_widened(const WeightSource& source) {
+// Linears that are dequantized take more memory and time; said once.
+void report_dequantized(const WeightSource& source) {
     const WeightSource::QuantizedLinears& linears = source.quantized_linears();
     if (linears.widened == 0) return;
     std::vector<std::string> schemes;
@@ -171,7 +171,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     check_all_read(source, config);
     source.finish();
     if (cache) cache->finish();
-    report_widened(source);
+    report_dequantized(source);
     return model;
 }
 
@@ -195,7 +195,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
         note = check_all_read(source, config);
         linears = source.quantized_linears();
     } else {
-        // Dummy weights are made in the type of products.
+        // Dummy weights are made in the compute type.
         MetaWeightSource source(dummy ? dtype : config.dtype, dtype, no_threads, device);
         source.set_quantization(quantization);
         model = family->make(config, source, settings);

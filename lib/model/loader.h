@@ -24,14 +24,14 @@ enum class LoadFormat : uint8_t {
 
 struct ModelLoadOptions {
     std::filesystem::path directory;
-    // Of products; empty: as the config says.
+    // Of the operands of matmuls; empty: as the config says.
     std::optional<DType> dtype = std::nullopt;
     bool refuses_quantized = false;  // --quantization none
     LoadFormat load_format = LoadFormat::automatic;
     uint64_t seed = 0;          // of dummy weights
     int64_t max_model_len = 0;  // longest sequence that will run; 0: the model's own limit
     ThreadPool* threads = nullptr;
-    int num_threads = 0;       // of outlines made without a pool; 0: one for each physical core
+    int num_threads = 0;       // of metadata made without a pool; 0: one for each physical core
     bool prefetch = true;      // ask the system to read mapped weights ahead
     DeviceChoice device = {};  // where the model computes
     std::filesystem::path repack_cache = {};  // folder for packed linears; empty: none
@@ -41,14 +41,14 @@ struct ModelLoadOptions {
     LinearHook* hook = nullptr;
 };
 
-// The type of products: the asked one, else the config's.
+// The compute type: the asked one, else the config's.
 DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked);
 
-// What keys and values are kept in where nobody says otherwise: the checkpoint's kv_cache_scheme
-// where it is float8's, else the type of products. `quantization` may be null.
+// The type of cached keys and values where no option names one: float8 where the checkpoint's
+// kv_cache_scheme says so, else the compute type. `quantization` may be null.
 DType default_kv_type(const QuantizationConfig* quantization, DType compute_type);
 
-// What activations have where a model of this product type computes.
+// The type of activations where a model of this compute type computes.
 DType activation_type(const ComputeDevice& device, DType compute_type);
 
 // The model with all its weights checked. Throws not_found or bad_data.
@@ -61,10 +61,10 @@ struct ModelMetadata {
     DType compute_type = DType::f32;
     DType kv_dtype = DType::f32;     // default_kv_type()
     DType activations = DType::f32;  // activation_type()
-    std::vector<KvGroup> kv_groups;
+    std::vector<CacheLayout> kv_groups;
     size_t weight_bytes = 0;
-    // Whose headers were read; null for dummy weights and for a directory without weights, which is
-    // outlined from its config.json alone.
+    // Whose headers were read; null for dummy weights and for a directory without weights, of which
+    // config.json alone is read.
     std::shared_ptr<const Checkpoint> checkpoint;
     // As Model::scratch_bytes.
     std::function<size_t(int64_t tokens, int64_t rows)> scratch;

@@ -14,18 +14,30 @@
 
 namespace nvllm {
 
-// Layers whose keys and values have one geometry and therefore share one block table a sequence.
-struct KvGroup {
+// What the layers of one cache group store. They have one geometry and therefore share one block
+// table (or one state slot) a sequence.
+struct CacheLayout {
+    enum class Kind : uint8_t {
+        paged_kv,  // a key and a value of each KV head for each token
+        latent,    // one vector of head_dim for each token, from which both are made
+        state,     // state_bytes for each sequence, however long it is
+    };
+
     std::vector<int32_t> layers;
     int32_t kv_heads = 0;
     int32_t head_dim = 0;
-    int64_t window = 0;  // positions a query sees, itself included; 0: all
+    int64_t window = 0;  // positions a query attends to, itself included; 0: all
+    Kind kind = Kind::paged_kv;
+    int64_t state_bytes = 0;  // of one layer; 0 unless kind is state
 
-    // Bytes of keys and values of one token with their scales, all layers of the group.
-    int64_t bytes_per_token(DType kv_dtype) const {
-        return 2 * static_cast<int64_t>(layers.size()) * kv_heads *
-               ops::kv_head_bytes(kv_dtype, head_dim);
+    // Bytes of one token with the scales of its type, all layers of the group; 0 for states.
+    int64_t bytes_per_token(DType dtype) const {
+        if (kind == Kind::state) return 0;
+        const int64_t vectors = kind == Kind::latent ? 1 : 2 * kv_heads;
+        return static_cast<int64_t>(layers.size()) * vectors * ops::kv_head_bytes(dtype, head_dim);
     }
+    // Bytes of one sequence that do not grow with it, all layers of the group.
+    int64_t bytes_per_state() const { return static_cast<int64_t>(layers.size()) * state_bytes; }
 };
 
 // Storage of one layer, as ops::write_kv() writes it.
@@ -44,13 +56,23 @@ struct GroupTables {
     ConstTensorView slots;         // int64 [tokens], where to write each token
 };
 
+// What each row of the batch has besides its token. Views of int32 [tokens]; those without data
+// mean the same for all rows.
+struct RowAttributes {
+    ConstTensorView positions;     // in the text; rows of a draft tree count from its root
+    ConstTensorView rope_choices;  // see Rotary::cos_sin(); without data: 0
+    // The row of its sequence's rows in this batch that a row of a draft tree follows, or -1, as
+    // ops::PagedAttentionOptions::parents; without data: each row follows the one before.
+    ConstTensorView parents;
+    ConstTensorView adapters;  // the adapter of the row's sequence, 0: none; without data: 0
+};
+
 // Everything a forward pass needs to know about the batch. Rows of one sequence are adjacent and in
 // order.
 struct ForwardContext {
-    const Context* kernels = nullptr;
-    ConstTensorView token_ids;        // int32 [tokens]
-    ConstTensorView positions;        // int32 [tokens]
-    ConstTensorView rope_choices;     // int32 [tokens], see Rotary::angles(); may have no data
+    const Context* context = nullptr;
+    ConstTensorView token_ids;  // int32 [tokens]
+    RowAttributes rows;
     ConstTensorView query_start_loc;  // int32 [sequences + 1]
     ConstTensorView seq_lens;         // int32 [sequences], this step's tokens included
     std::span<const GroupTables> groups;
@@ -67,7 +89,7 @@ class Model {
     virtual ~Model() = default;
 
     virtual const ModelConfig& config() const = 0;
-    virtual const std::vector<KvGroup>& kv_groups() const = 0;
+    virtual const std::vector<CacheLayout>& kv_groups() const = 0;
     virtual int32_t num_blocks() const = 0;
 
     // Once per step before embed: what all blocks share (RoPE tables of these positions).
@@ -92,7 +114,7 @@ class Model {
     // Of block `index`, in the order of computation; empty where the family states none.
     virtual std::span<const ChannelFlow> channel_flows(int32_t) const { return {}; }
     // Sequences whose positions all lie below it may take other rotary frequencies
-    // (ForwardContext::rope_choices); 0: all sequences have the same.
+    // (RowAttributes::rope_choices); 0: all sequences have the same.
     virtual int64_t original_context() const { return 0; }
     // Bytes of weights resident (mapped or owned).
     virtual size_t weight_bytes() const = 0;

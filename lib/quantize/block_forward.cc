@@ -61,7 +61,7 @@ BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_token
 
 uint64_t BlockForward::planned_bytes(const Model& model, int64_t most_tokens) {
     int64_t bytes_per_token = 0;
-    for (const KvGroup& group : model.kv_groups()) {
+    for (const CacheLayout& group : model.kv_groups()) {
         bytes_per_token += group.bytes_per_token(DType::f32);
     }
     return static_cast<uint64_t>(bytes_per_token * most_tokens) +
@@ -76,7 +76,7 @@ ForwardContext BlockForward::lay_out(std::span<const int32_t> tokens) {
     row.count = static_cast<int32_t>(tokens.size());
     row.rope_choice = row.count <= model_.original_context() ? 1 : 0;
     ForwardContext batch = builder_.build({&row, 1});
-    batch.kernels = &context_;
+    batch.context = &context_;
     batch.kv = kv_.layers();
     model_.begin(batch);
     return batch;

@@ -25,7 +25,7 @@ uint64_t group_bytes(const MemoryPlan& plan, size_t group) {
 Json groups_json(const MemoryPlan& plan) {
     Json groups = Json::array();
     for (size_t g = 0; g < plan.groups.size(); ++g) {
-        const KvGroup& group = plan.groups[g];
+        const CacheLayout& group = plan.groups[g];
         groups.push_back({{"layers", group.layers},
                           {"kv_heads", group.kv_heads},
                           {"head_dim", group.head_dim},
@@ -68,7 +68,7 @@ void add_groups(const MemoryPlan& plan, view::TextSheet& sheet) {
     std::vector<std::vector<std::string>> rows = {
         {"layers", "kv heads", "head dim", "window", "bytes a token", "blocks", "size"}};
     for (size_t g = 0; g < plan.groups.size(); ++g) {
-        const KvGroup& group = plan.groups[g];
+        const CacheLayout& group = plan.groups[g];
         rows.push_back({std::to_string(group.layers.size()), std::to_string(group.kv_heads),
                         std::to_string(group.head_dim),
                         group.window > 0 ? with_separators(group.window) : "none",

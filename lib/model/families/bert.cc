@@ -92,8 +92,8 @@ struct BertLoader {
     WeightSource& source;
     const BlockNames& names;
 
-    LinearWeight linear(const std::string& name, int64_t in, int64_t out) const {
-        return load_linear(source, {name, in, out, true});
+    LinearWeight linear(const std::string& name, int64_t in, int64_t out, ShardAxis axis) const {
+        return load_linear(source, {name, in, out, true, axis});
     }
 
     // The first checkpoints call weight and bias gamma and beta.
@@ -111,9 +111,10 @@ struct BertLoader {
 
     Attention attention(const std::string& block) const {
         const int64_t hidden = config.hidden_size;
-        const std::vector<LinearSpec> projections = {{block + names.query, hidden, hidden, true},
-                                                     {block + names.key, hidden, hidden, true},
-                                                     {block + names.value, hidden, hidden, true}};
+        const std::vector<LinearSpec> projections = {
+            {block + names.query, hidden, hidden, true, ShardAxis::output},
+            {block + names.key, hidden, hidden, true, ShardAxis::output},
+            {block + names.value, hidden, hidden, true, ShardAxis::output}};
         Attention layer;
         layer.heads = config.num_heads;
         layer.kv_heads = config.num_heads;
@@ -122,7 +123,7 @@ struct BertLoader {
             static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
         layer.options.causal = false;
         layer.query_key_value = load_linear(source, projections);
-        layer.output = linear(block + names.attention_output, hidden, hidden);
+        layer.output = linear(block + names.attention_output, hidden, hidden, ShardAxis::input);
         return layer;
     }
 
@@ -130,8 +131,10 @@ struct BertLoader {
         Mlp layer;
         layer.gated = false;
         layer.activation = mlp_function_named(config.activation);
-        layer.in = linear(block + names.mlp_in, config.hidden_size, config.intermediate_size);
-        layer.down = linear(block + names.mlp_down, config.intermediate_size, config.hidden_size);
+        layer.in = linear(block + names.mlp_in, config.hidden_size, config.intermediate_size,
+                          ShardAxis::output);
+        layer.down = linear(block + names.mlp_down, config.intermediate_size, config.hidden_size,
+                            ShardAxis::input);
         return layer;
     }
 

@@ -14,11 +14,11 @@ namespace nvllm {
 namespace {
 
 // One group for each window there is, in order of first use.
-std::vector<KvGroup> groups_of(const std::vector<DecoderBlock>& blocks) {
-    std::vector<KvGroup> groups;
+std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
+    std::vector<CacheLayout> groups;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
         const Attention& attention = blocks[layer].attention;
-        const auto same_geometry = [&](const KvGroup& group) {
+        const auto same_geometry = [&](const CacheLayout& group) {
             return group.window == attention.options.window &&
                    group.kv_heads == attention.kv_heads && group.head_dim == attention.head_dim;
         };
@@ -44,26 +44,28 @@ class Decoder final : public Model {
           groups_(groups_of(parts_.blocks)) {}
 
     const ModelConfig& config() const override { return config_; }
-    const std::vector<KvGroup>& kv_groups() const override { return groups_; }
+    const std::vector<CacheLayout>& kv_groups() const override { return groups_; }
     int32_t num_blocks() const override { return static_cast<int32_t>(parts_.blocks.size()); }
 
     void begin(const ForwardContext& batch) override {
         cos_sin_.clear();
         for (const Rotary& rotary : parts_.rotaries) {
-            cos_sin_.push_back(rotary.cos_sin(*batch.kernels, batch.positions, batch.rope_choices));
+            cos_sin_.push_back(
+                rotary.cos_sin(*batch.context, batch.rows.positions, batch.rows.rope_choices));
         }
     }
 
     TensorView embed(const ForwardContext& batch) override {
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const TensorView hidden = take_activations(context, {batch.tokens(), config_.hidden_size});
         ops::embedding(context, parts_.token_embedding.view(), batch.token_ids,
                        parts_.embedding_scale, hidden);
         if (parts_.position_embedding.empty()) return hidden;
         const ScratchArena::Scope scope(*context.scratch);
-        const TensorView places = take_activations(context, {batch.tokens(), config_.hidden_size});
-        ops::embedding(context, parts_.position_embedding.view(), batch.positions, 1.0f, places);
-        ops::add(context, places, hidden);
+        const TensorView learned = take_activations(context, {batch.tokens(), config_.hidden_size});
+        ops::embedding(context, parts_.position_embedding.view(), batch.rows.positions, 1.0f,
+                       learned);
+        ops::add(context, learned, hidden);
         return hidden;
     }
 
@@ -74,7 +76,7 @@ class Decoder final : public Model {
 
     ConstTensorView last_hidden(const ForwardContext& batch,
                                 const ConstTensorView& hidden) override {
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const TensorView normed = take_activations(context, {hidden.dim(0), config_.hidden_size});
         parts_.final_norm.apply(context, hidden, normed);
         return normed;
@@ -82,7 +84,7 @@ class Decoder final : public Model {
 
     TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) override {
         NVLLM_CHECK(config_.generates, "a body without an output matrix has no logits");
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const TensorView logits =
             take_values(context, DType::f32, {hidden.dim(0), config_.vocab_size});
         const ScratchArena::Scope scope(*context.scratch);
@@ -134,7 +136,7 @@ class Decoder final : public Model {
     ModelConfig config_;
     ModelSettings settings_;
     DecoderParts parts_;
-    std::vector<KvGroup> groups_;
+    std::vector<CacheLayout> groups_;
     std::vector<CosSin> cos_sin_;  // of the current step, on its arena
 };
 
@@ -151,7 +153,7 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
         source.keeps_files() && !source.has(name) && source.quantization() != nullptr
             ? source.quantization()->scheme_for(module, "Embedding")
             : nullptr;
-    if (scheme == nullptr) return source.read_placed_matrix(name, {rows, hidden});
+    if (scheme == nullptr) return source.read_placed_matrix(name, {rows, hidden}, {});
     const Tensor values = read_values(source, {module, hidden, rows}, *scheme);
     return source.placed(as_type(source, values, source.compute_type()));
 }
@@ -160,7 +162,7 @@ void load_head(WeightSource& source, const ModelConfig& config, const Vocabulary
                DecoderParts& parts) {
     if (!config.generates) return;
     parts.tied = names.is_tied;
-    LinearSpec linear{names.head, config.hidden_size, config.vocab_size};
+    LinearSpec linear{names.head, config.hidden_size, config.vocab_size, false, ShardAxis::output};
     if (!parts.tied) {
         parts.head = load_linear(source, linear);
         return;

@@ -34,7 +34,7 @@ std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettin
 void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
                DecoderParts& parts);
 
-// [rows, hidden] as a table to look up in: in the product type, like any matrix; dequantized where
+// [rows, hidden] as a table to look up in: in the compute type, like any matrix; dequantized where
 // it is stored quantized.
 Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, int64_t hidden);
 

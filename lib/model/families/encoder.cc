@@ -11,8 +11,8 @@
 namespace nvllm {
 namespace {
 
-KvGroup group_of(const std::vector<EncoderBlock>& blocks) {
-    KvGroup group;
+CacheLayout group_of(const std::vector<EncoderBlock>& blocks) {
+    CacheLayout group;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
         group.layers.push_back(static_cast<int32_t>(layer));
         group.kv_heads = static_cast<int32_t>(blocks[layer].attention.kv_heads);
@@ -30,13 +30,13 @@ class Encoder final : public Model {
           groups_({group_of(parts_.blocks)}) {}
 
     const ModelConfig& config() const override { return config_; }
-    const std::vector<KvGroup>& kv_groups() const override { return groups_; }
+    const std::vector<CacheLayout>& kv_groups() const override { return groups_; }
     int32_t num_blocks() const override { return static_cast<int32_t>(parts_.blocks.size()); }
 
     void begin(const ForwardContext&) override {}
 
     TensorView embed(const ForwardContext& batch) override {
-        const Context& context = *batch.kernels;
+        const Context& context = *batch.context;
         const int64_t tokens = batch.tokens();
         const TensorView hidden = take_activations(context, {tokens, config_.hidden_size});
         ops::embedding(context, parts_.token_embedding.view(), batch.token_ids, 1.0f, hidden);
@@ -47,9 +47,9 @@ class Encoder final : public Model {
                            more);
             ops::add(context, more, hidden);
         }
-        const ConstTensorView places =
+        const ConstTensorView table =
             parts_.position_embedding.view().rows(parts_.position_offset, config_.max_positions);
-        ops::embedding(context, places, batch.positions, 1.0f, more);
+        ops::embedding(context, table, batch.rows.positions, 1.0f, more);
         ops::add(context, more, hidden);
         parts_.embedding_norm.apply(context, hidden, hidden);
         return hidden;
@@ -99,7 +99,7 @@ class Encoder final : public Model {
     ModelConfig config_;
     ModelSettings settings_;
     EncoderParts parts_;
-    std::vector<KvGroup> groups_;
+    std::vector<CacheLayout> groups_;
 };
 
 }  // namespace

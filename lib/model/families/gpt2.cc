@@ -35,8 +35,9 @@ struct Gpt2Loader {
     const ModelConfig& config;
     WeightSource& source;
 
-    LinearWeight linear(const std::string& name, int64_t in, int64_t out) const {
-        return load_linear(source, {name, in, out, true, MatrixOrder::in_out});
+    LinearWeight linear(const std::string& name, int64_t in, int64_t out, ShardAxis axis,
+                        const std::vector<int64_t>& pieces = {}) const {
+        return load_linear(source, {name, in, out, true, axis, pieces, MatrixOrder::in_out});
     }
 
     Norm norm(const std::string& name) const {
@@ -54,8 +55,9 @@ struct Gpt2Loader {
         layer.kv_heads = config.num_heads;
         layer.head_dim = config.head_dim;
         layer.options.scale = static_cast<float>(scale / divisor);
-        layer.query_key_value = linear(name + ".c_attn", hidden, 3 * hidden);
-        layer.output = linear(name + ".c_proj", hidden, hidden);
+        layer.query_key_value = linear(name + ".c_attn", hidden, 3 * hidden, ShardAxis::output,
+                                       {hidden, hidden, hidden});
+        layer.output = linear(name + ".c_proj", hidden, hidden, ShardAxis::input);
         return layer;
     }
 
@@ -63,8 +65,10 @@ struct Gpt2Loader {
         Mlp layer;
         layer.gated = false;
         layer.activation = mlp_function_named(config.activation);
-        layer.in = linear(name + ".c_fc", config.hidden_size, config.intermediate_size);
-        layer.down = linear(name + ".c_proj", config.intermediate_size, config.hidden_size);
+        layer.in =
+            linear(name + ".c_fc", config.hidden_size, config.intermediate_size, ShardAxis::output);
+        layer.down = linear(name + ".c_proj", config.intermediate_size, config.hidden_size,
+                            ShardAxis::input);
         return layer;
     }
 

@@ -34,11 +34,17 @@ struct LlamaLoader {
         const int64_t kv_width = config.num_kv_heads * config.head_dim;
         const bool bias = config.attention_bias;
         if (traits.fused_projections) {
-            return load_linear(source, {name + ".qkv_proj", hidden, width + 2 * kv_width, bias});
+            return load_linear(source, {name + ".qkv_proj",
+                                        hidden,
+                                        width + 2 * kv_width,
+                                        bias,
+                                        ShardAxis::output,
+                                        {width, kv_width, kv_width}});
         }
-        const std::vector<LinearSpec> parts = {{name + ".q_proj", hidden, width, bias},
-                                               {name + ".k_proj", hidden, kv_width, bias},
-                                               {name + ".v_proj", hidden, kv_width, bias}};
+        const std::vector<LinearSpec> parts = {
+            {name + ".q_proj", hidden, width, bias, ShardAxis::output},
+            {name + ".k_proj", hidden, kv_width, bias, ShardAxis::output},
+            {name + ".v_proj", hidden, kv_width, bias, ShardAxis::output}};
         return load_linear(source, parts);
     }
 
@@ -52,8 +58,9 @@ struct LlamaLoader {
         layer.options.window = window;
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
         layer.query_key_value = query_key_value(name);
-        layer.output = load_linear(source, {name + ".o_proj", config.num_heads * config.head_dim,
-                                            config.hidden_size, config.attention_output_bias});
+        layer.output = load_linear(
+            source, {name + ".o_proj", config.num_heads * config.head_dim, config.hidden_size,
+                     config.attention_output_bias, ShardAxis::input});
         if (traits.query_key_norm) {
             layer.query_norm = norm(name + ".q_norm", config.head_dim);
             layer.key_norm = norm(name + ".k_norm", config.head_dim);
@@ -67,15 +74,19 @@ struct LlamaLoader {
         const int64_t hidden = config.hidden_size;
         const bool bias = config.mlp_bias;
         const std::vector<LinearSpec> gate_up = {
-            {fmt::format("{}.{}", name, names.gate), hidden, inner, bias},
-            {fmt::format("{}.{}", name, names.up), hidden, inner, bias}};
+            {fmt::format("{}.{}", name, names.gate), hidden, inner, bias, ShardAxis::output},
+            {fmt::format("{}.{}", name, names.up), hidden, inner, bias, ShardAxis::output}};
         Mlp layer;
         layer.activation = mlp_function_named(config.activation);
-        layer.in = traits.fused_projections
-                       ? load_linear(source, {name + ".gate_up_proj", hidden, 2 * inner, bias})
-                       : load_linear(source, gate_up);
-        layer.down =
-            load_linear(source, {fmt::format("{}.{}", name, names.down), inner, hidden, bias});
+        layer.in = traits.fused_projections ? load_linear(source, {name + ".gate_up_proj",
+                                                                   hidden,
+                                                                   2 * inner,
+                                                                   bias,
+                                                                   ShardAxis::output,
+                                                                   {inner, inner}})
+                                            : load_linear(source, gate_up);
+        layer.down = load_linear(source, {fmt::format("{}.{}", name, names.down), inner, hidden,
+                                          bias, ShardAxis::input});
         return layer;
     }
 
@@ -142,9 +153,10 @@ struct LlamaLoader {
         std::vector<ExpertLinears> experts;
         for (int64_t expert = 0; expert < config.num_experts; ++expert) {
             const std::string name = fmt::format("{}.experts.{}.", layer, expert);
-            experts.push_back({{name + traits.experts.gate, hidden, inner, config.mlp_bias},
-                               {name + traits.experts.up, hidden, inner, config.mlp_bias},
-                               {name + traits.experts.down, inner, hidden, config.mlp_bias}});
+            experts.push_back(
+                {{name + traits.experts.gate, hidden, inner, config.mlp_bias, ShardAxis::output},
+                 {name + traits.experts.up, hidden, inner, config.mlp_bias, ShardAxis::output},
+                 {name + traits.experts.down, inner, hidden, config.mlp_bias, ShardAxis::input}});
         }
         return experts;
     }

@@ -1,4 +1,4 @@
-// What a family needs to know beside its config and weights.
+// What a family needs to know in addition to its config and weights.
 #pragma once
 
 #include <cstdint>

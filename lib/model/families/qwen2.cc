@@ -34,7 +34,7 @@ constexpr std::array<FamilyDefaults, 2> kQwen2Configs = {
       .is_multi_part = true,
       .own_keys = kWindowKeys}}};
 
-// Whatever model_type the file has beside this architecture.
+// Whatever model_type the file names with this architecture.
 std::unique_ptr<Model> make_qwen2(const ModelConfig& config, WeightSource& source,
                                   const ModelSettings& settings) {
     ModelConfig biased = config;

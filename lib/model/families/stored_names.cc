@@ -22,7 +22,7 @@ std::string_view parent_of(std::string_view prefix) {
     return prefix.substr(0, dot == std::string_view::npos ? 0 : dot + 1);
 }
 
-// The head lies beside the body or further out.
+// The head is a sibling of the body or of a module around it.
 std::string head_name(const WeightSource& source, std::string_view prefix) {
     for (std::string_view outer = prefix;; outer = parent_of(outer)) {
         std::string name = std::string(outer) + "lm_head";

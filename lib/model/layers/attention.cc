@@ -9,7 +9,7 @@ namespace nvllm {
 
 void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                       const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const {
-    const Context& context = *batch.kernels;
+    const Context& context = *batch.context;
     const int64_t tokens = x.dim(0);
     const KvLayer& layer = batch.kv[static_cast<size_t>(index)];
     const GroupTables& tables = batch.groups[static_cast<size_t>(layer.group)];
@@ -22,6 +22,7 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     const TensorView attended = take_activations(context, {tokens, heads, head_dim});
     ops::PagedAttentionOptions over_layer = options;
     over_layer.scales = kv_scales(layer);
+    over_layer.parents = batch.rows.parents;
     ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_start_loc,
                          batch.seq_lens, tables.block_tables, over_layer, attended);
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);

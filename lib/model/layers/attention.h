@@ -24,7 +24,7 @@ struct Attention {
     float value_scale = 1.0f;
 
     // y (+)= attention of x [tokens, hidden] over what layer `index` has cached, this step's tokens
-    // included; writes their keys and values. `angles` may be null: no rotation.
+    // included; writes their keys and values. `cos_sin` may be null: no rotation.
     void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 

@@ -39,7 +39,7 @@ size_t mlp_bytes(const DecoderBlock& block) {
 
 void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                          const TensorView& hidden) const {
-    const Context& context = *batch.kernels;
+    const Context& context = *batch.context;
     apply_residual(context, attention_norm, after_attention_norm, hidden,
                    [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
                        attention.apply(batch, index, cos_sin, x, how, y);

@@ -22,7 +22,7 @@ struct DecoderBlock {
     std::optional<size_t> rotary;  // which of the model's rotary embeddings; empty: none
     std::vector<ChannelFlow> flows;
 
-    // hidden [tokens, hidden], in place. `angles` are those of `rotary`, or null.
+    // hidden [tokens, hidden], in place. `cos_sin` is that of `rotary`, or null.
     void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const TensorView& hidden) const;
 

@@ -8,7 +8,7 @@ namespace nvllm {
 // Layers have read all of `hidden` before they add to it.
 void EncoderBlock::apply(const ForwardContext& batch, int32_t index,
                          const TensorView& hidden) const {
-    const Context& context = *batch.kernels;
+    const Context& context = *batch.context;
     {
         const ScratchArena::Scope scope(*context.scratch);
         attention.apply(batch, index, nullptr, hidden, ops::MatmulOutput::accumulate, hidden);

@@ -18,8 +18,8 @@ bool has_ops(const BackendOps& ops) {
 
 // The rows of `expert` from `first` on, as a matrix.
 TensorView part_of(const TensorView& stack, int64_t expert, int64_t first, int64_t rows) {
-    const auto place = static_cast<size_t>(expert * stack.stride(0) + first * stack.stride(1));
-    return {stack.as<std::byte>() + place * dtype_bytes(stack.dtype),
+    const auto offset = static_cast<size_t>(expert * stack.stride(0) + first * stack.stride(1));
+    return {stack.as<std::byte>() + offset * dtype_bytes(stack.dtype),
             stack.dtype,
             {rows, stack.dim(2)},
             stack.device};
@@ -30,7 +30,7 @@ void place(WeightSource& source, const LinearSpec& linear, int64_t expert, int64
     const TensorView to = source.has_values()
                               ? part_of(stack.mutable_view(), expert, first, linear.out)
                               : TensorView();
-    source.read_matrix_into(linear.name + ".weight", {linear.out, linear.in}, to);
+    source.read_matrix_into(linear.name + ".weight", {linear.out, linear.in}, linear.slice(), to);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The matrices of all experts of a layer one behind another, where a device multiplies them
-// together: routing, products and sums without a word to the host.
+// together: routing, matmuls and sums without a wait for the host.
 #pragma once
 
 #include <cstdint>

@@ -110,9 +110,9 @@ TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64
         sorted.starts[expert] += sorted.starts[expert - 1];
     }
     for (size_t i = chosen; i-- > 0;) {
-        const int32_t place = --sorted.starts[choices.experts[i]];
-        sorted.rows[place] = static_cast<int32_t>(i / static_cast<size_t>(layer.experts_per_token));
-        sorted.weights[place] = choices.weights[i];
+        const int32_t index = --sorted.starts[choices.experts[i]];
+        sorted.rows[index] = static_cast<int32_t>(i / static_cast<size_t>(layer.experts_per_token));
+        sorted.weights[index] = choices.weights[i];
     }
     return sorted;
 }

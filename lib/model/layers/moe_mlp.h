@@ -17,8 +17,8 @@ struct MoeMlp {
     std::optional<ExpertStack> stack;
     int64_t experts_per_token = 0;
     bool normalize_weights = false;  // the chosen experts' weights are scaled to sum to 1
-    // Each expert computes all tokens, though only the chosen ones' results count: for those who
-    // look at what linears are given.
+    // Each expert computes all tokens, though only the chosen ones' results count: a hook then sees
+    // inputs of all experts.
     bool computes_all = false;
 
     // y (+)= sum of the chosen experts of x, weighted by the router's probabilities; experts are

@@ -1,4 +1,4 @@
-// Angles of a step's positions.
+// Cosines and sines of a step's positions.
 #include "lib/model/layers/rotary.h"
 
 #include <algorithm>

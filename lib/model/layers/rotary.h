@@ -1,4 +1,4 @@
-// Rotary position embedding of one kind of layer, and the angles of one step.
+// Rotary position embedding of one kind of layer, and the cosines and sines of one step.
 #pragma once
 
 #include "kernels/context.h"

@@ -64,16 +64,21 @@ Tensor pack_turned(const Tensor& codes) {
 
 }  // namespace
 
+ShardGranularity awq_granularity(const QuantizationArguments& arguments) {
+    return scale_granularity(arguments).with({kPerWord, 1});
+}
+
 QuantizedMatrix read_awq(const QuantizedReader& reader) {
     const int64_t out = reader.out();
     const int64_t groups = reader.scales().columns;
     if (out % kPerWord != 0) reader.refuse("qweight", "packs outputs by eights, which do not fit");
-    const Tensor weight = reader.read("qweight", {reader.in(), out / kPerWord}, {DType::i32});
+    const Tensor weight =
+        reader.read("qweight", {reader.in(), out / kPerWord}, {DType::i32}, MatrixOrder::in_out);
     QuantizedMatrix matrix = reader.make_matrix();
     matrix.scales = reader.read_turned_scales("scales");
     Tensor zeros;
     if (!reader.weights().symmetric || reader.has("qzeros")) {
-        zeros = reader.read("qzeros", {groups, out / kPerWord}, {DType::i32});
+        zeros = reader.read("qzeros", {groups, out / kPerWord}, {DType::i32}, MatrixOrder::in_out);
         matrix.zero_points = reader.make_zero_points();
     }
     if (!reader.has_values()) return matrix;

@@ -142,47 +142,61 @@ void CheckpointSource::release_stored() {
     stored_.clear();
 }
 
-Tensor CheckpointSource::read(const std::string& name, std::initializer_list<int64_t> shape,
-                              WeightRole) {
+Tensor CheckpointSource::wanted(const Tensor& found, std::initializer_list<int64_t> shape,
+                                const TensorSlice& slice) const {
+    if (slice.shard.is_whole() || nvllm::has_shape(found.view(), shape)) return found;
+    if (has_values()) return cut(found, slice);
+    return Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, shape), nullptr);
+}
+
+Tensor CheckpointSource::read_slice(const std::string& name, std::initializer_list<int64_t> shape,
+                                    WeightRole, const TensorSlice& slice) {
     const std::string expected = ViewLayout::dense(compute_type(), shape).describe();
     const Tensor found = find(name, expected);
-    if (!nvllm::has_shape(found.view(), shape) || !is_float(found.view().dtype)) {
+    if (!slice.fits(found.view(), shape) || !is_float(found.view().dtype)) {
         throw Error(
             ErrorKind::bad_data,
             fmt::format("{}: tensor {} is {}, expected {} or another float type; do the "
                         "weights belong to this config.json?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep(name, found);
+    return keep(name, wanted(found, shape, slice));
 }
 
 Tensor CheckpointSource::read_stored(const std::string& name, std::initializer_list<int64_t> shape,
-                                     std::initializer_list<DType> types) {
+                                     std::initializer_list<DType> types, const TensorSlice& slice) {
     const std::string expected =
         fmt::format("{}{}", names_of(types), fmt::format("[{}]", fmt::join(shape, ", ")));
     const Tensor found = find(name, expected);
-    if (!nvllm::has_shape(found.view(), shape) || !is_one_of(found.view().dtype, types)) {
+    if (!slice.fits(found.view(), shape) || !is_one_of(found.view().dtype, types)) {
         throw Error(
             ErrorKind::bad_data,
             fmt::format("{}: tensor {} is {}, expected {}; does quantization_config belong "
                         "to these weights?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep_stored(name, found);
+    return keep_stored(name, wanted(found, shape, slice));
 }
 
 Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count,
-                                          std::initializer_list<DType> types) {
+                                          std::initializer_list<DType> types,
+                                          const TensorSlice& slice) {
     const std::string expected = fmt::format("{} values of {}", count, names_of(types));
     const Tensor found = find(name, expected);
-    if (found.view().numel() != count || !is_one_of(found.view().dtype, types)) {
+    const int64_t numel = found.view().numel();
+    const bool is_sized = numel == count || numel == count * slice.shard.ranks;
+    if (!is_sized || !is_one_of(found.view().dtype, types)) {
         throw Error(
             ErrorKind::bad_data,
             fmt::format("{}: tensor {} is {}, expected {}; does quantization_config belong "
                         "to these weights?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep_stored(name, found);
+    if (numel == count) return keep_stored(name, found);
+    const Tensor flat =
+        Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, {numel}),
+                       std::make_shared<const Tensor>(found));
+    return keep_stored(name, wanted(flat, {count}, {slice.shard, 0, slice.pieces}));
 }
 
 bool CheckpointSource::has_shape(const std::string& name,

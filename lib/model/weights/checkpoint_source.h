@@ -12,7 +12,7 @@
 
 namespace nvllm {
 
-// What is looked at: for a plan, headers do.
+// What is read: for a plan, headers are enough.
 enum class CheckpointUse : uint8_t { headers, values };
 
 class CheckpointSource : public WeightSource {
@@ -25,12 +25,12 @@ class CheckpointSource : public WeightSource {
 
     bool has(const std::string& name) const override;
     std::vector<std::string_view> names() const override { return checkpoint_.names(); }
-    Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
-                WeightRole role) override;
+    Tensor read_slice(const std::string& name, std::initializer_list<int64_t> shape,
+                      WeightRole role, const TensorSlice& slice) override;
     Tensor read_stored(const std::string& name, std::initializer_list<int64_t> shape,
-                       std::initializer_list<DType> types) override;
+                       std::initializer_list<DType> types, const TensorSlice& slice) override;
     Tensor read_stored_flat(const std::string& name, int64_t count,
-                            std::initializer_list<DType> types) override;
+                            std::initializer_list<DType> types, const TensorSlice& slice) override;
     void release_stored() override;
     bool has_shape(const std::string& name, std::initializer_list<int64_t> shape) const override;
     bool keeps_files() const override { return true; }
@@ -43,7 +43,7 @@ class CheckpointSource : public WeightSource {
     }
     void pass_over(const std::string& linear) override;
     std::vector<std::string> unread() const override;
-    // Names that somebody read, ascending.
+    // Names of tensors that were read, ascending.
     std::vector<std::string> read_names() const { return {read_names_.begin(), read_names_.end()}; }
     bool has_values() const override { return use_ == CheckpointUse::values; }
 
@@ -54,6 +54,9 @@ class CheckpointSource : public WeightSource {
     std::optional<Tensor> tensor(const std::string& name) const;
     Tensor part(const StoredPart& part) const;
     Tensor find(const std::string& name, const std::string& expected) const;
+    // What is wanted of a tensor that was found: all of it, or the slice.
+    Tensor wanted(const Tensor& found, std::initializer_list<int64_t> shape,
+                  const TensorSlice& slice) const;
     Tensor keep(const std::string& name, const Tensor& found);
     Tensor keep_stored(const std::string& name, const Tensor& found);
 

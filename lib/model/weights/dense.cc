@@ -47,20 +47,31 @@ class DensePart : public LinearPart {
     size_t bytes_ = 0;
 };
 
+// Where ranks' results are summed, one of them adds the bias.
+bool has_own_bias(const LinearSpec& linear) {
+    return linear.bias && (linear.axis != ShardAxis::input || linear.shard.rank == 0);
+}
+
+TensorSlice bias_slice(const LinearSpec& linear) {
+    return linear.axis == ShardAxis::output ? linear.slice() : TensorSlice();
+}
+
 Tensor read_matrix(WeightSource& source, const LinearSpec& linear) {
     const std::string name = linear.name + ".weight";
     if (linear.order == MatrixOrder::out_in) {
-        return source.read_placed_matrix(name, {linear.out, linear.in});
+        return source.read_placed_matrix(name, {linear.out, linear.in}, linear.slice());
     }
-    const Tensor stored = source.read(name, {linear.in, linear.out}, WeightRole::matrix);
+    const Tensor stored = source.read_slice(name, {linear.in, linear.out}, WeightRole::matrix,
+                                            linear.slice(MatrixOrder::in_out));
     return source.placed(transposed(source, as_product_matrix(source, stored)));
 }
 
-// A device has to be told of each product by itself, so there linears become one matrix.
+// A device launches each matmul by itself, so there linears become one matrix.
 bool are_stacked(const WeightSource& source, std::span<const LinearSpec> linears) {
     return !source.device().is_cpu() && linears.size() > 1 &&
            std::all_of(linears.begin(), linears.end(), [&](const LinearSpec& linear) {
-               return linear.order == MatrixOrder::out_in && linear.bias == linears.front().bias;
+               return linear.order == MatrixOrder::out_in &&
+                      has_own_bias(linear) == has_own_bias(linears.front());
            });
 }
 
@@ -69,15 +80,17 @@ DenseMatrix read_stacked(WeightSource& source, std::span<const LinearSpec> linea
     int64_t out = 0;
     for (const LinearSpec& linear : linears) out += linear.out;
     DenseMatrix all{source.allocate_placed({out, in}), {}};
-    if (linears.front().bias) all.bias = source.allocate_placed({out});
+    if (has_own_bias(linears.front())) all.bias = source.allocate_placed({out});
     int64_t row = 0;
     for (const LinearSpec& linear : linears) {
-        const auto rows_of = [&](Tensor& tensor) {  // of an outline there is nothing to fill
+        const auto rows_of = [&](Tensor& tensor) {  // without values there is nothing to fill
             return source.has_values() ? tensor.mutable_view().rows(row, linear.out) : TensorView();
         };
-        source.read_matrix_into(linear.name + ".weight", {linear.out, in}, rows_of(all.weight));
-        if (linear.bias) {
-            source.read_matrix_into(linear.name + ".bias", {linear.out}, rows_of(all.bias));
+        source.read_matrix_into(linear.name + ".weight", {linear.out, in}, linear.slice(),
+                                rows_of(all.weight));
+        if (has_own_bias(linear)) {
+            source.read_matrix_into(linear.name + ".bias", {linear.out}, bias_slice(linear),
+                                    rows_of(all.bias));
         }
         row += linear.out;
     }
@@ -88,8 +101,9 @@ DenseMatrix read_stacked(WeightSource& source, std::span<const LinearSpec> linea
 
 // On a device a bias has the type of the product it is added to.
 Tensor read_bias(WeightSource& source, const LinearSpec& linear) {
-    if (!linear.bias) return {};
-    const Tensor stored = source.read(linear.name + ".bias", {linear.out}, WeightRole::bias);
+    if (!has_own_bias(linear)) return {};
+    const Tensor stored = source.read_slice(linear.name + ".bias", {linear.out}, WeightRole::bias,
+                                            bias_slice(linear));
     return source.device().is_cpu() ? stored : source.placed(as_product_matrix(source, stored));
 }
 

@@ -53,9 +53,19 @@ DummySource::DummySource(uint64_t seed, DType compute_type, ThreadPool& threads,
                     [&](auto zero) { quantiles_ = make_quantiles<decltype(zero)>(compute_type); });
 }
 
-Tensor DummySource::read(const std::string& name, std::initializer_list<int64_t> shape,
-                         WeightRole role) {
-    Tensor tensor = Tensor::allocate(compute_type(), shape);
+Tensor DummySource::read_slice(const std::string& name, std::initializer_list<int64_t> shape,
+                               WeightRole role, const TensorSlice& slice) {
+    ViewLayout layout = ViewLayout::dense(compute_type(), shape);
+    if (slice.shard.is_whole()) return make(name, layout, role);
+    std::vector<int64_t> sizes(shape);
+    sizes[static_cast<size_t>(slice.axis)] *= slice.shard.ranks;
+    layout = sizes.size() == 1 ? ViewLayout::dense(compute_type(), {sizes[0]})
+                               : ViewLayout::dense(compute_type(), {sizes[0], sizes[1]});
+    return cut(make(name, layout, role), slice);
+}
+
+Tensor DummySource::make(const std::string& name, const ViewLayout& layout, WeightRole role) const {
+    Tensor tensor = Tensor::allocate(layout, ComputeDevice());
     const TensorView out = tensor.mutable_view();
     if (role == WeightRole::norm) {
         with_float_type(compute_type(), [&](auto zero) {
@@ -72,16 +82,21 @@ bool DummySource::fills_on_device() const {
 }
 
 Tensor DummySource::read_placed_matrix(const std::string& name,
-                                       std::initializer_list<int64_t> shape) {
-    if (!fills_on_device()) return WeightSource::read_placed_matrix(name, shape);
+                                       std::initializer_list<int64_t> shape,
+                                       const TensorSlice& slice) {
+    if (!fills_on_device() || !slice.shard.is_whole()) {
+        return WeightSource::read_placed_matrix(name, shape, slice);
+    }
     Tensor tensor = allocate_placed(shape);
-    read_matrix_into(name, shape, tensor.mutable_view());
+    read_matrix_into(name, shape, slice, tensor.mutable_view());
     return tensor;
 }
 
 void DummySource::read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
-                                   const TensorView& to) {
-    if (!fills_on_device()) return WeightSource::read_matrix_into(name, shape, to);
+                                   const TensorSlice& slice, const TensorView& to) {
+    if (!fills_on_device() || !slice.shard.is_whole()) {
+        return WeightSource::read_matrix_into(name, shape, slice, to);
+    }
     if (placed_quantiles_.empty()) {
         placed_quantiles_ = placed(quantiles_);
         finish();

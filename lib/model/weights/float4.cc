@@ -49,6 +49,10 @@ NamedTensor number(const std::string& name, float value) {
 
 }  // namespace
 
+ShardGranularity nibble_granularity(const QuantizationArguments& arguments) {
+    return scale_granularity(arguments).with({1, 2});
+}
+
 QuantizedMatrix read_nvfp4(const QuantizedReader& reader) {
     QuantizedMatrix matrix = read_nibbles(reader);
     matrix.scales = reader.read_scales("weight_scale", {DType::f8_e4m3});

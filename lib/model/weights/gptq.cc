@@ -2,6 +2,8 @@
 // the first version stores zero points less one.
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "kernels/error.h"
 #include "lib/model/weights/bit_string.h"
 #include "lib/model/weights/quantized_reader.h"
@@ -60,10 +62,11 @@ bool follows_columns(const QuantizedReader& reader, const Tensor& index) {
 
 QuantizedMatrix read(const QuantizedReader& reader, StoredZeros stored) {
     const BitString fields{reader.weights().bits};
-    const Tensor weight =
-        reader.read("qweight", {fields.words(reader.in()), reader.out()}, {DType::i32});
+    const Tensor weight = reader.read("qweight", {fields.words(reader.in()), reader.out()},
+                                      {DType::i32}, MatrixOrder::in_out);
     const Tensor zeros =
-        reader.read("qzeros", {reader.scales().columns, fields.words(reader.out())}, {DType::i32});
+        reader.read("qzeros", {reader.scales().columns, fields.words(reader.out())}, {DType::i32},
+                    MatrixOrder::in_out);
     QuantizedMatrix matrix = reader.make_matrix();
     matrix.scales = reader.read_turned_scales("scales");
     matrix.zero_points = reader.make_zero_points();
@@ -133,6 +136,11 @@ std::vector<NamedTensor> pack(const QuantizedMatrix& matrix, const std::string& 
 }
 
 }  // namespace
+
+ShardGranularity gptq_granularity(const QuantizationArguments& arguments) {
+    const int64_t fields = 32 / std::gcd(32, arguments.bits);
+    return scale_granularity(arguments).with({fields, fields});
+}
 
 const char* gptq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in) {
     const int bits = arguments.bits;

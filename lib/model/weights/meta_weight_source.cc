@@ -8,8 +8,8 @@ Tensor meta_tensor(DType dtype, std::initializer_list<int64_t> shape) {
     return Tensor::borrow(ConstTensorView(&nothing, dtype, shape), nullptr);
 }
 
-Tensor MetaWeightSource::read(const std::string& name, std::initializer_list<int64_t> shape,
-                              WeightRole) {
+Tensor MetaWeightSource::read_slice(const std::string& name, std::initializer_list<int64_t> shape,
+                                    WeightRole, const TensorSlice&) {
     tensors_.push_back({name, stored_type_, shape});
     return meta_tensor(stored_type_, shape);
 }

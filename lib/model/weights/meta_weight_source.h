@@ -24,8 +24,8 @@ class MetaWeightSource : public WeightSource {
         : WeightSource(compute_type, threads, device), stored_type_(stored_type) {}
 
     bool has(const std::string&) const override { return false; }
-    Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
-                WeightRole role) override;
+    Tensor read_slice(const std::string& name, std::initializer_list<int64_t> shape,
+                      WeightRole role, const TensorSlice& slice) override;
     std::vector<std::string> unread() const override { return {}; }
     bool has_values() const override { return false; }
 

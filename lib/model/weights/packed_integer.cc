@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "kernels/error.h"
 #include "lib/model/weights/bit_string.h"
@@ -62,18 +63,19 @@ BitString layout_of(const QuantizedReader& reader) {
     BitString fields{reader.weights().bits, 1, false};
     BitString whole = fields;
     whole.whole = true;
-    const bool is_whole =
-        reader.source_has_shape("weight_packed", {reader.out(), whole.words(reader.in())});
+    const bool is_whole = reader.source_has_shape(
+        "weight_packed", {reader.whole().out, whole.words(reader.whole().in)});
     return is_whole ? whole : fields;
 }
 
 void read_shape(const QuantizedReader& reader) {
-    const Tensor shape = reader.read("weight_shape", {2}, {DType::i64});
+    const Tensor shape = reader.read_shape("weight_shape");
     if (!reader.has_values()) return;
     const auto* sizes = shape.view().as<int64_t>();
-    if (sizes[0] != reader.out() || sizes[1] != reader.in()) {
+    const LinearSpec whole = reader.whole();
+    if (sizes[0] != whole.out || sizes[1] != whole.in) {
         reader.refuse("weight_shape", fmt::format("is {} x {}; the config says {} x {}", sizes[0],
-                                                  sizes[1], reader.out(), reader.in()));
+                                                  sizes[1], whole.out, whole.in));
     }
 }
 
@@ -120,6 +122,13 @@ Tensor pack_rows(const QuantizedMatrix& matrix) {
 }
 
 }  // namespace
+
+// Fields of older writers do not cross words, so both numbers of fields must fill them.
+ShardGranularity packed_integer_granularity(const QuantizationArguments& arguments) {
+    const int64_t crossing = 32 / std::gcd(32, arguments.bits);
+    const int64_t fields = std::lcm(crossing, int64_t{32 / arguments.bits});
+    return scale_granularity(arguments).with({arguments.symmetric ? 1 : fields, fields});
+}
 
 QuantizedMatrix read_packed_integers(const QuantizedReader& reader) {
     const BitString fields = layout_of(reader);

@@ -83,6 +83,18 @@ ScaleShape scale_shape(const QuantizationArguments& arguments, int64_t out, int6
             divided_up(in, scale_columns(arguments, in))};
 }
 
+ShardGranularity scale_granularity(const QuantizationArguments& arguments) {
+    switch (arguments.strategy) {
+        case QuantizationStrategy::block:
+            return {arguments.block->rows, arguments.block->columns};
+        case QuantizationStrategy::group:
+        case QuantizationStrategy::tensor_group:
+            return {1, *arguments.group_size};
+        default:
+            return {};
+    }
+}
+
 ScaleIndex::ScaleIndex(const QuantizationArguments& arguments, int64_t out, int64_t in,
                        const int32_t* group_index)
     : rows_(scale_rows(arguments, out)),

@@ -11,6 +11,7 @@
 #include "kernels/host/thread_pool.h"
 #include "kernels/small_floats.h"
 #include "lib/checkpoint/quantization_config.h"
+#include "lib/model/weights/shard.h"
 #include "lib/tensor/tensor.h"
 
 namespace nvllm {
@@ -42,6 +43,8 @@ struct ScaleShape {
     bool operator==(const ScaleShape&) const = default;
 };
 ScaleShape scale_shape(const QuantizationArguments& arguments, int64_t out, int64_t in);
+// Outputs and inputs that share a scale, where it is not one of a whole row or matrix.
+ShardGranularity scale_granularity(const QuantizationArguments& arguments);
 
 // Where the scale of each weight lies. Refers to the matrix.
 class ScaleIndex {
@@ -83,7 +86,7 @@ std::vector<ValueRange> value_ranges(const ConstTensorView& weight, const ScaleI
 int32_t lowest_code(const QuantizationArguments& arguments);
 int32_t highest_code(const QuantizationArguments& arguments);
 
-// One scale, with what is stored beside it.
+// One scale and its zero point.
 struct ChosenScale {
     float scale = 1.0f;
     int8_t zero_point = 0;
@@ -116,7 +119,7 @@ Tensor dequantized(const QuantizedMatrix& matrix, ThreadPool& threads);
 // Each weight of a float32 [out, in] rounded to nearest with scales chosen from the weights alone,
 // on all threads. Quotients are taken in the type of stored scales, as compressed-tensors takes
 // them: a group's largest value is a tie there, and the codes are the same. `largest`: a magnitude
-// that a global scale has room for beside the weight's own, of matrices that share it. REQUIRES: a
+// that a global scale must also cover, of matrices that share it. REQUIRES: a
 // float32 matrix.
 QuantizedMatrix round_to_nearest(const ConstTensorView& weight,
                                  const QuantizationArguments& arguments, DType scale_type,

@@ -15,7 +15,7 @@ std::optional<ops::QuantizedLayout> operand_layout(const QuantizedMatrix& matrix
 ops::ActivationRounding operand_rounding(const QuantizationScheme& scheme,
                                          const QuantizedMatrix& matrix);
 
-// Columns so that those of one group lie together, int32 [in]: which one each place holds. Empty:
+// Columns so that those of one group lie together, int32 [in]: which one is at each index. Empty:
 // groups are not all of one size. REQUIRES: a group index.
 std::optional<Tensor> grouped_columns(const QuantizedMatrix& matrix);
 // Codes [out, in] with columns exchanged so.

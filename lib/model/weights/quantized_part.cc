@@ -1,6 +1,8 @@
 // Loading of quantized and sparse linears.
 #include "lib/model/weights/quantized_part.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -59,15 +61,33 @@ ScratchTerms terms_of(const WeightSource& source) {
     return terms;
 }
 
+// Codes, scales and zero points of a rank. Scales that all ranks share are not cut.
+QuantizedMatrix cut_matrix(const QuantizedMatrix& whole, const LinearSpec& linear) {
+    const TensorSlice slice = linear.slice();
+    const ScaleShape shape = scale_shape(whole.arguments, linear.out, linear.in);
+    QuantizedMatrix matrix = whole;
+    matrix.codes = cut(whole.codes, slice);
+    const int64_t rank_scales = slice.axis == 0 ? shape.rows : shape.columns;
+    if (rank_scales == whole.scales.view().dim(slice.axis)) return matrix;
+    matrix.scales = cut(whole.scales, slice);
+    if (!whole.zero_points.empty()) matrix.zero_points = cut(whole.zero_points, slice);
+    return matrix;
+}
+
 // As a file would say it: random weights rounded to nearest, or only their shapes.
 QuantizedMatrix make_up(WeightSource& source, const LinearSpec& linear,
                         const QuantizedReader& reader) {
-    const Tensor dense =
-        source.read(linear.name + ".weight", {linear.out, linear.in}, WeightRole::matrix);
     if (source.has_values()) {
-        return round_to_nearest(as_float32(source, dense).view(), reader.weights(),
-                                source.compute_type(), source.threads());
+        const LinearSpec all = linear.whole();
+        const Tensor dense =
+            source.read(all.name + ".weight", {all.out, all.in}, WeightRole::matrix);
+        const QuantizedMatrix whole =
+            round_to_nearest(as_float32(source, dense).view(), reader.weights(),
+                             source.compute_type(), source.threads());
+        return linear.shard.is_whole() ? whole : cut_matrix(whole, linear);
     }
+    source.read_slice(linear.name + ".weight", {linear.out, linear.in}, WeightRole::matrix,
+                      linear.slice());
     QuantizedMatrix matrix = reader.make_matrix();
     matrix.scales = meta_tensor(DType::f32, {reader.scales().rows, reader.scales().columns});
     if (matrix.arguments.strategy == QuantizationStrategy::tensor_group) matrix.global_scale = 1.0f;
@@ -161,7 +181,7 @@ std::vector<ops::QuantizedLayout> layouts_of(const WeightSource& source, const L
     return layouts;
 }
 
-// The product rounds x as the scheme says where the device can, else to the product type.
+// The matmul rounds x as the scheme says where the device can, else to the compute type.
 // Empty: it multiplies none of the layouts.
 std::optional<ops::QuantizedWeight> operands_on_device(
     const WeightSource& source, const std::vector<ops::QuantizedLayout>& layouts,
@@ -227,6 +247,8 @@ Tensor scale_of_one() {
 std::string fused_name(std::span<const LinearSpec> linears) {
     std::string name;
     for (const LinearSpec& linear : linears) name += (name.empty() ? "" : "+") + linear.name;
+    const Shard& shard = linears.front().shard;
+    if (!shard.is_whole()) name += fmt::format("[{}/{}]", shard.rank, shard.ranks);
     return name;
 }
 
@@ -339,8 +361,8 @@ Tensor stacked(const WeightSource& source, std::span<const Tensor> tensors,
     for (size_t i = 0; i < tensors.size(); ++i) {
         const ConstTensorView& view = tensors[i].view();
         for (int64_t row = 0; row < rows[i]; ++row) {
-            const auto place = static_cast<size_t>(view.dim(0) == 1 ? 0 : row) * row_bytes;
-            std::memcpy(target, view.as<std::byte>() + place, row_bytes);
+            const auto offset = static_cast<size_t>(view.dim(0) == 1 ? 0 : row) * row_bytes;
+            std::memcpy(target, view.as<std::byte>() + offset, row_bytes);
             target += row_bytes;
         }
     }
@@ -407,7 +429,7 @@ std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
         return parts;
     }
     for (size_t i = 0; i < linears.size(); ++i) {
-        parts.push_back(make_part(source, linears[i].name, std::move(stored[i])));
+        parts.push_back(make_part(source, fused_name(linears.subspan(i, 1)), std::move(stored[i])));
     }
     return parts;
 }
@@ -435,7 +457,8 @@ std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearSpec& 
     RepackedLinear repacked;
     repacked.weight.layout = *layout;
     repacked.packed = pack(source, *layout, {matrix.kept, scale_of_one(), {}, matrix.places});
-    if (source.repack_cache() != nullptr) source.repack_cache()->add(linear.name, repacked);
+    if (source.repack_cache() != nullptr)
+        source.repack_cache()->add(fused_name({&linear, 1}), repacked);
     return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
                                            source.compute_type());
 }

@@ -1,5 +1,5 @@
-// Quantized linears, and those that keep two of each four values: multiplied as they are where the
-// device can, else widened when they are loaded.
+// Quantized linears, and those that store two of each four values: multiplied as they are where an
+// op of the device can, else dequantized when they are loaded.
 #pragma once
 
 #include "lib/model/weights/quantized_matrix.h"

@@ -33,13 +33,17 @@ float value_at(const ConstTensorView& view, int64_t i) {
 }  // namespace
 
 Tensor QuantizedReader::read(const char* suffix, std::initializer_list<int64_t> shape,
-                             std::initializer_list<DType> types) const {
-    return source_.read_stored(name(suffix), shape, types);
+                             std::initializer_list<DType> types, MatrixOrder order) const {
+    return source_.read_stored(name(suffix), shape, types, linear_.slice(order));
+}
+
+Tensor QuantizedReader::read_shape(const char* suffix) const {
+    return source_.read_stored(name(suffix), {2}, {DType::i64}, {});
 }
 
 Tensor QuantizedReader::read_flat(const char* suffix, int64_t count,
                                   std::initializer_list<DType> types) const {
-    return source_.read_stored_flat(name(suffix), count, types);
+    return source_.read_stored_flat(name(suffix), count, types, linear_.slice());
 }
 
 Tensor QuantizedReader::read_matrix(DType type) const {
@@ -62,7 +66,8 @@ std::optional<float> QuantizedReader::read_number(const char* suffix) const {
 
 Tensor QuantizedReader::read_scales(const char* suffix, std::initializer_list<DType> types) const {
     const ScaleShape shape = this->scales();
-    const Tensor stored = shape.columns == 1 || shape.rows == 1
+    const bool is_line = shape.columns == 1 || shape.rows == 1;
+    const Tensor stored = is_line && !cuts_scale_columns()
                               ? read_flat(suffix, shape.rows * shape.columns, types)
                               : read(suffix, {shape.rows, shape.columns}, types);
     keep_type(stored.view().dtype);
@@ -71,10 +76,21 @@ Tensor QuantizedReader::read_scales(const char* suffix, std::initializer_list<DT
     return scales;
 }
 
+bool QuantizedReader::cuts_scale_columns() const {
+    const LinearSpec whole = linear_.whole();
+    return scale_shape(weights(), whole.out, whole.in).columns != scales().columns;
+}
+
+Tensor QuantizedReader::read_bytes_of_scales(const char* suffix) const {
+    const ScaleShape shape = scales();
+    return cuts_scale_columns() ? read(suffix, {shape.rows, shape.columns}, {DType::i8})
+                                : read_flat(suffix, shape.rows * shape.columns, {DType::i8});
+}
+
 Tensor QuantizedReader::read_turned_scales(const char* suffix) const {
     const ScaleShape shape = scales();
-    const Tensor stored =
-        read(suffix, {shape.columns, shape.rows}, {DType::f16, DType::bf16, DType::f32});
+    const Tensor stored = read(suffix, {shape.columns, shape.rows},
+                               {DType::f16, DType::bf16, DType::f32}, MatrixOrder::in_out);
     keep_type(stored.view().dtype);
     Tensor turned = make(DType::f32, shape.rows, shape.columns);
     if (!has_values()) return turned;
@@ -127,11 +143,22 @@ Tensor QuantizedReader::make_zero_points() const {
 }
 
 Tensor QuantizedReader::read_group_index(const char* suffix) const {
-    Tensor index = read(suffix, {in()}, {DType::i32});
-    if (!has_values()) return index;
+    const bool is_cut = linear_.axis == ShardAxis::input && !linear_.shard.is_whole();
+    const Tensor stored = source_.read_stored(name(suffix), {in()}, {DType::i32},
+                                              is_cut ? TensorSlice{linear_.shard} : TensorSlice());
+    if (!has_values()) return stored;
+    // Groups are numbered from this rank's first one.
+    Tensor index = is_cut ? Tensor::allocate(DType::i32, {in()}) : stored;
+    const auto first = static_cast<int32_t>(is_cut ? linear_.shard.rank * scales().columns : 0);
     for (int64_t column = 0; column < in(); ++column) {
-        const int32_t group = index.view().as<int32_t>()[column];
+        const int32_t group = stored.view().as<int32_t>()[column] - first;
+        if (is_cut) index.mutable_view().as<int32_t>()[column] = group;
         if (group < 0 || group >= scales().columns) {
+            if (is_cut) {
+                refuse(suffix,
+                       "has groups of columns in an order of their own, whose inputs "
+                       "cannot be divided among ranks");
+            }
             refuse(suffix, fmt::format("puts column {} into group {} of {}", column, group,
                                        scales().columns));
         }

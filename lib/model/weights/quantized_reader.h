@@ -18,14 +18,17 @@ class QuantizedReader {
 
     int64_t in() const { return linear_.in; }
     int64_t out() const { return linear_.out; }
+    // The linear that this one is a slice of, or itself.
+    LinearSpec whole() const { return linear_.whole(); }
     const QuantizationArguments& weights() const { return *scheme_.weights; }
     ThreadPool& threads() const { return source_.threads(); }
     bool has_values() const { return source_.has_values(); }
     bool has(const char* suffix) const { return source_.has(name(suffix)); }
 
-    // NAME.suffix, of this shape or of this many elements in any shape. Throw bad_data.
+    // NAME.suffix, of this shape or of this many elements in any shape; what this rank has of it
+    // where the linear is a slice. `order`: which side of the linear its rows are. Throw bad_data.
     Tensor read(const char* suffix, std::initializer_list<int64_t> shape,
-                std::initializer_list<DType> types) const;
+                std::initializer_list<DType> types, MatrixOrder order = MatrixOrder::out_in) const;
     Tensor read_flat(const char* suffix, int64_t count, std::initializer_list<DType> types) const;
     // Whether NAME.suffix is there in this shape.
     bool source_has_shape(const char* suffix, std::initializer_list<int64_t> shape) const {
@@ -33,6 +36,10 @@ class QuantizedReader {
     }
     // NAME.weight [out, in], or what is kept of it under a bit mask.
     Tensor read_matrix(DType type) const;
+    // Two sizes of the whole linear.
+    Tensor read_shape(const char* suffix) const;
+    // Zero points in a byte each, of the shape that scales() says, stored in any shape.
+    Tensor read_bytes_of_scales(const char* suffix) const;
     // One float; empty when there is no such tensor.
     std::optional<float> read_number(const char* suffix) const;
     // NAME.suffix of any float type (with E4M3 or exponents where `types` has them), as float32 of
@@ -44,17 +51,17 @@ class QuantizedReader {
     // NAME.suffix stored [groups, out], as scales() says.
     Tensor read_turned_scales(const char* suffix) const;
 
-    // A matrix with room for codes and, unless symmetric, zero points; nothing behind them where
-    // the source has no values. Scales are left to the caller.
+    // A matrix with memory for quantized values and, unless symmetric, zero points; nothing behind
+    // them where the source has no values. Scales are left to the caller.
     QuantizedMatrix make_matrix() const;
     // The same around codes that are there.
     QuantizedMatrix make_matrix(Tensor codes) const;
     Tensor make_zero_points() const;
     // The narrowest type that holds all scales that were read exactly; before that, of scales made
-    // up: the product type.
+    // up: the compute type.
     DType scale_type() const { return scale_type_; }
     ScaleShape scales() const { return scale_shape(weights(), out(), in()); }
-    // int32 [in] with every value a group. Throws bad_data.
+    // int32 [in] with every value a group of this rank's. Throws bad_data.
     Tensor read_group_index(const char* suffix) const;
 
     // Throws bad_data: FILE: tensor NAME.suffix WHAT.
@@ -62,6 +69,8 @@ class QuantizedReader {
 
   private:
     std::string name(const char* suffix) const { return linear_.name + "." + suffix; }
+    // Whether a rank has some of the columns that scales have in the file.
+    bool cuts_scale_columns() const;
     void keep_type(DType stored) const;
     void widen_scales(const char* suffix, const Tensor& stored, const Tensor& scales) const;
     Tensor make(DType type, int64_t rows, int64_t columns) const;
@@ -94,6 +103,10 @@ std::vector<NamedTensor> pack_mxfp4(const QuantizedMatrix& matrix, const std::st
 QuantizedMatrix read_awq(const QuantizedReader& reader);
 std::vector<NamedTensor> pack_awq(const QuantizedMatrix& matrix, const std::string& linear,
                                   DType scale_type);
+ShardGranularity packed_integer_granularity(const QuantizationArguments& arguments);
+ShardGranularity nibble_granularity(const QuantizationArguments& arguments);
+ShardGranularity awq_granularity(const QuantizationArguments& arguments);
+ShardGranularity gptq_granularity(const QuantizationArguments& arguments);
 const char* awq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in);
 const char* gptq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in);
 QuantizedMatrix read_gptq(const QuantizedReader& reader);

@@ -55,8 +55,8 @@ std::string described(const ops::QuantizedWeight& weight) {
 }
 
 // Throws what JSON throws, and bad_data.
-ops::QuantizedWeight read_description(const std::string& text, const std::string& place) {
-    const nlohmann::json object = parse_json(text, place);
+ops::QuantizedWeight read_description(const std::string& text, const std::string& file) {
+    const nlohmann::json object = parse_json(text, file);
     ops::QuantizedWeight weight;
     ops::QuantizedLayout& layout = weight.layout;
     const auto scale_type = dtype_from_name(object.at("scale_type").get<std::string>());
@@ -64,7 +64,7 @@ ops::QuantizedWeight read_description(const std::string& text, const std::string
     const int x_code = object.at("x_code").get<int>();
     if (!scale_type || code < 0 || code >= ops::kNumWeightFormats || x_code < 0 ||
         x_code >= ops::kNumActivationFormats) {
-        throw Error(ErrorKind::bad_data, place + ": no description of a repacked linear");
+        throw Error(ErrorKind::bad_data, file + ": no description of a repacked linear");
     }
     layout.code = static_cast<ops::WeightFormat>(code);
     layout.out = object.at("out").get<int64_t>();

@@ -17,17 +17,18 @@ namespace nvllm {
 namespace {
 
 constexpr auto kSchemes = std::to_array<WeightScheme>({
-    {"pack-quantized", read_packed_integers, pack_integers, nullptr, false},
-    {"int-quantized", read_codes, pack_codes, nullptr, false},
-    {"float-quantized", read_codes, pack_codes, nullptr, false},
-    {"naive-quantized", read_codes, pack_codes, nullptr, false},
-    {"fp8-block", read_float8_blocks, pack_float8_blocks, nullptr, false},
-    {"nvfp4-pack-quantized", read_nvfp4, pack_nvfp4, nullptr, false},
-    {"mxfp4-pack-quantized", read_mxfp4, pack_mxfp4, nullptr, false},
-    {"mxfp8-quantized", read_mxfp8, pack_mxfp8, nullptr, false},
-    {"awq", read_awq, pack_awq, awq_refuses, false},
-    {"gptq", read_gptq, pack_gptq, gptq_refuses, true},
-    {"gptq_v2", read_gptq_true_zeros, pack_gptq_true_zeros, gptq_refuses, true},
+    {"pack-quantized", read_packed_integers, pack_integers, nullptr, false,
+     packed_integer_granularity},
+    {"int-quantized", read_codes, pack_codes, nullptr, false, scale_granularity},
+    {"float-quantized", read_codes, pack_codes, nullptr, false, scale_granularity},
+    {"naive-quantized", read_codes, pack_codes, nullptr, false, scale_granularity},
+    {"fp8-block", read_float8_blocks, pack_float8_blocks, nullptr, false, scale_granularity},
+    {"nvfp4-pack-quantized", read_nvfp4, pack_nvfp4, nullptr, false, nibble_granularity},
+    {"mxfp4-pack-quantized", read_mxfp4, pack_mxfp4, nullptr, false, nibble_granularity},
+    {"mxfp8-quantized", read_mxfp8, pack_mxfp8, nullptr, false, scale_granularity},
+    {"awq", read_awq, pack_awq, awq_refuses, false, awq_granularity},
+    {"gptq", read_gptq, pack_gptq, gptq_refuses, true, gptq_granularity},
+    {"gptq_v2", read_gptq_true_zeros, pack_gptq_true_zeros, gptq_refuses, true, gptq_granularity},
 });
 
 const WeightScheme& find_scheme(std::string_view format, const std::string& linear) {
@@ -56,7 +57,9 @@ const QuantizationScheme* scheme_of(const WeightSource& source, const LinearSpec
 std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
                                                         std::span<const LinearSpec> names,
                                                         const QuantizationScheme& scheme) {
-    return load_quantized(source, names, scheme, find_scheme(scheme.format, names.front().name));
+    const WeightScheme& format = find_scheme(scheme.format, names.front().name);
+    for (const LinearSpec& name : names) check_slice(name, format.granularity(*scheme.weights));
+    return load_quantized(source, names, scheme, format);
 }
 
 std::unique_ptr<LinearPart> load_part(WeightSource& source, const LinearSpec& name) {
@@ -88,7 +91,7 @@ std::vector<std::unique_ptr<LinearPart>> load_together(WeightSource& source,
     return are_dense ? load_dense(source, names) : std::vector<std::unique_ptr<LinearPart>>();
 }
 
-// What the adopter has instead of a linear that then need not be loaded; null: nothing.
+// The hook's part instead of a linear that then is not loaded; null: none.
 std::unique_ptr<LinearPart> deferred(WeightSource& source, const LinearSpec& name) {
     if (source.hook() == nullptr) return nullptr;
     std::unique_ptr<LinearPart> part = source.hook()->defer(name);
@@ -102,9 +105,55 @@ std::unique_ptr<LinearPart> wrapped(const WeightSource& source, std::span<const 
     return hook == nullptr ? std::move(part) : hook->wrap(names, index, std::move(part));
 }
 
+// Throws bad_config when the ranks cannot have equal shares in multiples of the granularity.
+void check_divides(const LinearSpec& linear, int32_t ranks, const ShardGranularity& granularity) {
+    const bool is_output = linear.axis == ShardAxis::output;
+    const int64_t unit = is_output ? granularity.out : granularity.in;
+    std::vector<int64_t> pieces = {is_output ? linear.out : linear.in};
+    if (is_output && !linear.pieces.empty()) pieces = linear.pieces;
+    for (const int64_t piece : pieces) {
+        if (piece % (unit * ranks) == 0) continue;
+        const std::string units =
+            unit == 1 ? "" : fmt::format(" in multiples of {}, which are stored together", unit);
+        throw Error(ErrorKind::bad_config,
+                    fmt::format("{}: {} {} cannot be divided among {} ranks{}", linear.name, piece,
+                                is_output ? "outputs" : "inputs", ranks, units));
+    }
+}
+
 }  // namespace
 
 std::span<const WeightScheme> weight_schemes() { return kSchemes; }
+
+TensorSlice LinearSpec::slice(MatrixOrder stored) const {
+    if (shard.is_whole()) return {};
+    const bool is_first = (axis == ShardAxis::output) == (stored == MatrixOrder::out_in);
+    TensorSlice slice{shard, is_first ? 0 : 1};
+    if (axis == ShardAxis::output) slice.pieces = pieces;
+    return slice;
+}
+
+LinearSpec LinearSpec::whole() const {
+    LinearSpec linear = *this;
+    if (axis == ShardAxis::output) linear.out *= shard.ranks;
+    if (axis == ShardAxis::input) linear.in *= shard.ranks;
+    linear.shard = {};
+    return linear;
+}
+
+LinearSpec slice_of(const LinearSpec& linear, const Shard& shard) {
+    NVLLM_CHECK(linear.shard.is_whole(), "slices are not cut again");
+    if (linear.axis == ShardAxis::none) return linear;
+    check_divides(linear, shard.ranks, {});
+    LinearSpec slice = linear;
+    slice.shard = shard;
+    (linear.axis == ShardAxis::output ? slice.out : slice.in) /= shard.ranks;
+    return slice;
+}
+
+void check_slice(const LinearSpec& linear, const ShardGranularity& granularity) {
+    if (!linear.shard.is_whole()) check_divides(linear.whole(), linear.shard.ranks, granularity);
+}
 
 void check_storable(std::string_view format, const LinearSpec& linear,
                     const QuantizationArguments& arguments) {
@@ -168,8 +217,10 @@ void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::
 
 Tensor read_values(WeightSource& source, const LinearSpec& linear,
                    const QuantizationScheme& scheme) {
+    const WeightScheme& format = find_scheme(scheme.format, linear.name);
+    check_slice(linear, format.granularity(*scheme.weights));
     const QuantizedReader reader(source, linear, scheme);
-    const QuantizedMatrix matrix = find_scheme(scheme.format, linear.name).read(reader);
+    const QuantizedMatrix matrix = format.read(reader);
     return source.has_values() ? dequantized(matrix, source.threads())
                                : meta_tensor(DType::f32, {linear.out, linear.in});
 }
@@ -184,16 +235,17 @@ Tensor read_values(WeightSource& source, const LinearSpec& linear) {
         return as_float32(source, with_zeros(source, matrix));
     }
     if (linear.order == MatrixOrder::out_in) {
-        return as_float32(
-            source, source.read(linear.weight(), {linear.out, linear.in}, WeightRole::matrix));
+        return as_float32(source, source.read_slice(linear.weight(), {linear.out, linear.in},
+                                                    WeightRole::matrix, linear.slice()));
     }
-    const Tensor stored = source.read(linear.weight(), {linear.in, linear.out}, WeightRole::matrix);
+    const Tensor stored = source.read_slice(linear.weight(), {linear.in, linear.out},
+                                            WeightRole::matrix, linear.slice(MatrixOrder::in_out));
     return transposed(as_float32(source, stored), source.threads());
 }
 
 LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names) {
     std::vector<std::unique_ptr<LinearPart>> parts;
-    // An adopter is given each linear by itself.
+    // A hook is given each linear by itself.
     if (source.hook() == nullptr) parts = load_together(source, names);
     source.release_stored();  // they keep what they made of it
     if (!parts.empty()) return LinearWeight(std::move(parts));

@@ -32,7 +32,7 @@ class LinearPart {
 
 // Which axis of a stored matrix comes first.
 enum class MatrixOrder : uint8_t {
-    out_in,  // as products want it
+    out_in,  // as matmuls take it
     in_out,  // GPT-2's Conv1D
 };
 
@@ -42,12 +42,26 @@ struct LinearSpec {
     int64_t in = 0;
     int64_t out = 0;
     bool bias = false;
+    ShardAxis axis = ShardAxis::none;  // which side ranks share out
+    // Outputs of each linear that is stored in it, where there are several: each is cut by itself.
+    std::vector<int64_t> pieces = {};
     MatrixOrder order = MatrixOrder::out_in;
     std::string tied_to = {};  // the embedding that is its dense matrix; empty: it has its own
+    Shard shard = {};          // `in` and `out` are those of this slice
 
     // The tensor that is its dense matrix.
     std::string weight() const { return tied_to.empty() ? name + ".weight" : tied_to; }
+    // What this rank has of a tensor [out, in] or [in, out], in any units of both.
+    TensorSlice slice(MatrixOrder stored = MatrixOrder::out_in) const;
+    // The linear that it is a slice of.
+    LinearSpec whole() const;
 };
+
+// A rank's slice of a linear: equal shares of its outputs or inputs, or all of it. Throws
+// bad_config when the ranks do not divide them. REQUIRES: a whole linear.
+LinearSpec slice_of(const LinearSpec& linear, const Shard& shard);
+// Throws bad_config when the linear is a slice that this granularity does not allow.
+void check_slice(const LinearSpec& linear, const ShardGranularity& granularity);
 
 class QuantizedReader;
 
@@ -64,6 +78,8 @@ struct WeightScheme {
     const char* (*refuses)(const QuantizationArguments& arguments, int64_t out, int64_t in);
     // Whether linears that are MatrixOrder::in_out when dense are stored like all others.
     bool stores_in_out;
+    // What a slice may not part.
+    ShardGranularity (*granularity)(const QuantizationArguments& arguments);
 };
 
 // All formats of quantized linears.
@@ -74,9 +90,9 @@ void check_storable(std::string_view format, const LinearSpec& linear,
 // Whether the source keeps all values of this linear, unquantized.
 bool is_dense(const WeightSource& source, const LinearSpec& linear);
 
-// One or several matrices over the same x whose outputs lie side by side. Stored alike they are one
-// part, and one product, where it can take them so: dense ones each where it lies, so that none is
-// copied at load, quantized ones packed as one.
+// One or several matrices over the same x whose outputs lie side by side. Those of one storage
+// format are one part and one matmul where an op supports that: dense ones each where it is stored,
+// so that none is copied at load, quantized ones packed as one.
 class LinearWeight {
   public:
     LinearWeight() = default;
@@ -85,7 +101,7 @@ class LinearWeight {
     int64_t in() const { return parts_.empty() ? 0 : parts_.front()->in(); }
     // Columns of all parts together.
     int64_t out() const;
-    // Products that it takes.
+    // Matmuls that it takes.
     size_t num_parts() const { return parts_.size(); }
     size_t bytes() const;
     size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
@@ -107,7 +123,7 @@ Tensor read_values(WeightSource& source, const LinearSpec& linear,
 // Throws bad_data.
 LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names);
 LinearWeight load_linear(WeightSource& source, const LinearSpec& name);
-// A linear of one part that is there already; the source's adopter sees it as all others.
+// A linear of one part that is there already; the source's hook wraps it like all others.
 LinearWeight wrap_linear(const WeightSource& source, const LinearSpec& name,
                          std::unique_ptr<LinearPart> part);
 

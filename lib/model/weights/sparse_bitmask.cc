@@ -65,7 +65,7 @@ void spread_row(const T* kept, const uint8_t* mask, int64_t in, T* row) {
     }
 }
 
-// Of each four every pair of places is as likely as another.
+// Of each four columns every pair is as likely as another.
 Tensor made_up_places(const LinearSpec& linear) {
     constexpr uint8_t kPairs[] = {3, 5, 6, 9, 10, 12};
     Tensor places = Tensor::allocate(DType::u8, {linear.out, mask_bytes(linear.in)});
@@ -87,6 +87,13 @@ SparseMatrix make_up(WeightSource& source, const LinearSpec& linear) {
                         ? made_up_places(linear)
                         : meta_tensor(DType::u8, {linear.out, mask_bytes(linear.in)});
     return matrix;
+}
+
+SparseMatrix made_up_slice(WeightSource& source, const LinearSpec& linear) {
+    if (linear.shard.is_whole() || !source.has_values()) return make_up(source, linear);
+    check_slice(linear, {1, 8});
+    SparseMatrix matrix = make_up(source, linear.whole());
+    return {cut(matrix.kept, linear.slice()), cut(matrix.places, linear.slice())};
 }
 
 // The kept values of four neighbours: those that are not zero, then the first others.
@@ -120,7 +127,7 @@ bool stores_sparse(const WeightSource& source, const LinearSpec& linear) {
 
 SparseMatrix read_sparse(WeightSource& source, const LinearSpec& linear,
                          std::initializer_list<DType> types) {
-    if (!source.keeps_files()) return make_up(source, linear);
+    if (!source.keeps_files()) return made_up_slice(source, linear);
     const std::string& name = linear.name;
     if (linear.in % 4 != 0) {
         throw Error(ErrorKind::bad_data,
@@ -128,10 +135,12 @@ SparseMatrix read_sparse(WeightSource& source, const LinearSpec& linear,
                                 source.place_of(name + ".compressed"), name, linear.in));
     }
     SparseMatrix matrix;
-    matrix.kept = source.read_stored(name + ".compressed", {linear.out, linear.in / 2}, types);
-    matrix.places =
-        source.read_stored(name + ".bitmask", {linear.out, mask_bytes(linear.in)}, {DType::u8});
-    source.read_stored(name + ".shape", {2}, {DType::i64});
+    check_slice(linear, {1, 8});  // a byte of the mask
+    matrix.kept = source.read_stored(name + ".compressed", {linear.out, linear.in / 2}, types,
+                                     linear.slice());
+    matrix.places = source.read_stored(name + ".bitmask", {linear.out, mask_bytes(linear.in)},
+                                       {DType::u8}, linear.slice());
+    source.read_stored(name + ".shape", {2}, {DType::i64}, {});
     if (!source.has_values()) return matrix;
     if (const auto wrong = find_wrong_four(matrix)) {
         throw Error(ErrorKind::bad_data,

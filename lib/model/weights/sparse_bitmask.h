@@ -1,5 +1,5 @@
 // Matrices of which two of four neighbours are zero, as compressed-tensors' sparse-24-bitmask keeps
-// them: the others in their order, and a bit for each place.
+// them: the others in their order, and a bit for each column.
 #pragma once
 
 #include <initializer_list>
@@ -27,7 +27,7 @@ bool stores_sparse(const WeightSource& source, const LinearSpec& linear);
 // keeps another number than two of four.
 SparseMatrix read_sparse(WeightSource& source, const LinearSpec& linear,
                          std::initializer_list<DType> types);
-// The matrix [out, in] with its zeros; of a source without values an outline.
+// The matrix [out, in] with its zeros; without values where the source has none.
 Tensor with_zeros(const WeightSource& source, const SparseMatrix& matrix);
 
 // A matrix of floats of any size, as the format's tensors. Throws bad_data when a row has

@@ -50,9 +50,7 @@ QuantizedMatrix read_bytes(const QuantizedReader& reader) {
 }
 
 void read_zero_points(const QuantizedReader& reader, QuantizedMatrix& matrix) {
-    const ScaleShape shape = reader.scales();
-    const Tensor stored =
-        reader.read_flat("weight_zero_point", shape.rows * shape.columns, {DType::i8});
+    const Tensor stored = reader.read_bytes_of_scales("weight_zero_point");
     if (!reader.has_values()) return;
     check_integers(reader, "weight_zero_point", stored);
     std::memcpy(matrix.zero_points.mutable_view().data, stored.view().data, stored.bytes());

@@ -55,12 +55,12 @@ void WeightSource::QuantizedLinears::count(const std::string& scheme, bool is_na
 std::unique_ptr<LinearPart> LinearHook::defer(const LinearSpec&) { return nullptr; }
 
 Tensor WeightSource::read_stored(const std::string& name, std::initializer_list<int64_t>,
-                                 std::initializer_list<DType>) {
+                                 std::initializer_list<DType>, const TensorSlice&) {
     NVLLM_CHECK(false, "no file holds " + name);
 }
 
 Tensor WeightSource::read_stored_flat(const std::string& name, int64_t,
-                                      std::initializer_list<DType>) {
+                                      std::initializer_list<DType>, const TensorSlice&) {
     NVLLM_CHECK(false, "no file holds " + name);
 }
 
@@ -87,13 +87,16 @@ Context WeightSource::make_context(const ComputeDevice& where, ScratchArena& scr
 }
 
 Tensor WeightSource::read_placed_matrix(const std::string& name,
-                                        std::initializer_list<int64_t> shape) {
-    return placed(as_product_matrix(*this, read(name, shape, WeightRole::matrix)));
+                                        std::initializer_list<int64_t> shape,
+                                        const TensorSlice& slice) {
+    const Tensor stored = read_slice(name, shape, WeightRole::matrix, slice);
+    return placed(as_product_matrix(*this, stored));
 }
 
 void WeightSource::read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
-                                    const TensorView& to) {
-    const Tensor matrix = as_product_matrix(*this, read(name, shape, WeightRole::matrix));
+                                    const TensorSlice& slice, const TensorView& to) {
+    const Tensor stored = read_slice(name, shape, WeightRole::matrix, slice);
+    const Tensor matrix = as_product_matrix(*this, stored);
     if (has_values()) uploader_.upload_into(matrix, to);
 }
 

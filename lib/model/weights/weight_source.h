@@ -1,4 +1,4 @@
-// Where the tensors of a model come from: a checkpoint, random numbers, or nowhere (an outline).
+// Where the tensors of a model come from: a checkpoint, random numbers, or nowhere (meta tensors).
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "kernels/context.h"
 #include "kernels/host/thread_pool.h"
 #include "lib/checkpoint/quantization_config.h"
+#include "lib/model/weights/shard.h"
 #include "lib/tensor/tensor.h"
 #include "lib/tensor/upload.h"
 
@@ -35,49 +36,28 @@ struct StoredPart {
     bool is_turned = false;
 };
 
-// Takes the place of linears while a model is made: for those who want to see what each is given,
-// or to change its weights.
+// Replaces linear layers while a model is built. The quantizer uses it to record each layer's input
+// and to change its weights.
 class LinearHook {
   public:
     virtual ~LinearHook() = default;
-    // What the model multiplies with instead of `part`, which is names[index] of matrices over one
-    // input.
+    // The part that the model multiplies with instead of `part`, which is names[index] of matrices
+    // over one input.
     virtual std::unique_ptr<LinearPart> wrap(std::span<const LinearSpec> names, size_t index,
                                              std::unique_ptr<LinearPart> part) = 0;
-    // A part to adopt instead of the stored one, whose tensors then count as read; null: the stored
+    // A part to wrap instead of the stored one, whose tensors then count as read; null: the stored
     // one is loaded.
     virtual std::unique_ptr<LinearPart> defer(const LinearSpec&);
 };
 
-// Used by one thread while a model is made.
-class WeightSource {
+// What a source holds. Nothing is read.
+class StoredTensors {
   public:
-    // `device`: where the model is to compute.
-    WeightSource(DType compute_type, ThreadPool& threads, const ComputeDevice& device = {})
-        : compute_type_(compute_type),
-          threads_(threads),
-          uploader_(device, threads),
-          device_(device) {}
-    virtual ~WeightSource() = default;
-    WeightSource(const WeightSource&) = delete;
-    WeightSource& operator=(const WeightSource&) = delete;
+    virtual ~StoredTensors() = default;
 
     virtual bool has(const std::string& name) const = 0;
-    // Of all tensors, ascending; empty where there are as many as somebody asks for.
+    // Of all tensors, ascending; empty for a source that has every tensor a model asks for.
     virtual std::vector<std::string_view> names() const { return {}; }
-    // The tensor in its stored type: float32, bfloat16 or float16, aligned to its elements. Throws
-    // bad_data that names the tensor, what was expected and what was found.
-    virtual Tensor read(const std::string& name, std::initializer_list<int64_t> shape,
-                        WeightRole role) = 0;
-    // Tensors of quantized linears: of this shape, or of this many elements in any shape, in one of
-    // these types. Throw bad_data as read() does. REQUIRES: keeps_files().
-    virtual Tensor read_stored(const std::string& name, std::initializer_list<int64_t> shape,
-                               std::initializer_list<DType> types);
-    virtual Tensor read_stored_flat(const std::string& name, int64_t count,
-                                    std::initializer_list<DType> types);
-    // What the two above gave was copied: memory that holds it only because it was read is given
-    // back. What is read of those tensors again comes from the files again.
-    virtual void release_stored() {}
     virtual bool has_shape(const std::string&, std::initializer_list<int64_t>) const {
         return false;
     }
@@ -88,31 +68,65 @@ class WeightSource {
     virtual bool has_matrix(const std::string&) const { return false; }
     // Whether both tensors are there, of one type and shape and with the same bytes.
     virtual bool are_equal(const std::string&, const std::string&) const { return false; }
+    // Where a tensor lies, for messages.
+    virtual std::string place_of(const std::string&) const { return "weights"; }
+    // False when tensors have a type and a shape but nothing behind their addresses.
+    virtual bool has_values() const { return true; }
+};
+
+// Used by one thread while a model is made.
+class WeightSource : public StoredTensors {
+  public:
+    // `device`: where the model is to compute.
+    WeightSource(DType compute_type, ThreadPool& threads, const ComputeDevice& device = {})
+        : compute_type_(compute_type),
+          threads_(threads),
+          uploader_(device, threads),
+          device_(device) {}
+    WeightSource(const WeightSource&) = delete;
+    WeightSource& operator=(const WeightSource&) = delete;
+
+    // The tensor in its stored type: float32, bfloat16 or float16, aligned to its elements. Throws
+    // bad_data that names the tensor, what was expected and what was found.
+    Tensor read(const std::string& name, std::initializer_list<int64_t> shape, WeightRole role) {
+        return read_slice(name, shape, role, {});
+    }
+    // A rank's slice of it, of which `shape` is the shape; no other bytes of a file are read. The
+    // whole tensor where it has this shape already.
+    virtual Tensor read_slice(const std::string& name, std::initializer_list<int64_t> shape,
+                              WeightRole role, const TensorSlice& slice) = 0;
+    // Tensors of quantized linears, or slices of them: of this shape, or of this many elements in
+    // any shape, in one of these types. Throw bad_data as read() does. REQUIRES: keeps_files().
+    virtual Tensor read_stored(const std::string& name, std::initializer_list<int64_t> shape,
+                               std::initializer_list<DType> types, const TensorSlice& slice);
+    virtual Tensor read_stored_flat(const std::string& name, int64_t count,
+                                    std::initializer_list<DType> types, const TensorSlice& slice);
+    // Frees memory that holds file pages of what the two above returned, after the caller copied
+    // it. A further read of those tensors reads the files again.
+    virtual void release_stored() {}
     // Gives a matrix [out, in] that lies in a larger tensor a name to be read by. REQUIRES: a
     // tensor `part.whole` of three axes.
     virtual void name_part(const std::string& name, const StoredPart& part);
-    // Where a tensor lies, for messages.
-    virtual std::string place_of(const std::string&) const { return "weights"; }
-    // How linears are quantized; null: not at all.
+    // How linears are quantized; null: all are dense.
     const QuantizationConfig* quantization() const { return quantization_.get(); }
     void set_quantization(std::shared_ptr<const QuantizationConfig> quantization) {
         quantization_ = std::move(quantization);
     }
 
-    // Where packed linears are kept from one start to the next; null: nowhere.
+    // Where packed linears are stored from one start to the next; null: nowhere.
     RepackCache* repack_cache() const { return repack_cache_; }
     void set_repack_cache(RepackCache* cache) { repack_cache_ = cache; }
     // The tensors of this linear are not needed: they count as read.
     virtual void pass_over(const std::string&) {}
 
-    // Quantized and sparse linears that were loaded, by what becomes of them.
+    // Quantized and sparse linears that were loaded, by how they are multiplied.
     struct QuantizedLinears {
         struct Counts {
             int64_t native = 0;
             int64_t widened = 0;
         };
         int64_t native = 0;                       // multiplied as they are
-        int64_t widened = 0;                      // to the product type
+        int64_t widened = 0;                      // dequantized to the compute type
         std::map<std::string, Counts> by_scheme;  // the same of each, by scheme_name() or "2:4"
 
         void count(const std::string& scheme, bool is_native);
@@ -120,35 +134,33 @@ class WeightSource {
     QuantizedLinears& quantized_linears() { return quantized_linears_; }
     const QuantizedLinears& quantized_linears() const { return quantized_linears_; }
 
-    // The tensor where the model computes: itself on the CPU and in an outline, else a copy in
+    // The tensor where the model computes: itself on the CPU and without values, else a copy in
     // memory of the device.
     Tensor placed(const Tensor& tensor);
-    // Memory of the product type where the model computes, to be filled by read_matrix_into(); of
-    // outlines only the layout.
+    // Memory of the compute type where the model computes, to be filled by read_matrix_into(); only
+    // the layout where the source has no values.
     Tensor allocate_placed(std::initializer_list<int64_t> shape) const;
-    // A matrix in the product type where the model computes: in memory of its own, or in memory of
-    // allocate_placed() on a device other than the CPU. Throw as read() does.
-    virtual Tensor read_placed_matrix(const std::string& name,
-                                      std::initializer_list<int64_t> shape);
+    // A matrix, or a slice of one, in the compute type where the model computes: in memory of its
+    // own, or in memory of allocate_placed() on a device other than the CPU. Throw as read() does.
+    virtual Tensor read_placed_matrix(const std::string& name, std::initializer_list<int64_t> shape,
+                                      const TensorSlice& slice);
     virtual void read_matrix_into(const std::string& name, std::initializer_list<int64_t> shape,
-                                  const TensorView& to);
+                                  const TensorSlice& slice, const TensorView& to);
     // read(), placed(): vectors, in the type they are stored in.
     Tensor read_placed(const std::string& name, std::initializer_list<int64_t> shape,
                        WeightRole role) {
         return placed(read(name, shape, role));
     }
-    // Returns when all that was placed is there.
+    // Waits until all placed tensors are in memory of the device.
     void finish() { uploader_.finish(); }
-    // Names that nobody read, ascending.
+    // Names of tensors that were not read, ascending.
     virtual std::vector<std::string> unread() const = 0;
-    // False when tensors have a type and a shape but nothing behind their addresses.
-    virtual bool has_values() const { return true; }
 
     // Null when linears stay as they are loaded. Must outlive the source.
     void set_hook(LinearHook* hook) { hook_ = hook; }
     LinearHook* hook() const { return hook_; }
 
-    // The type that factors of a product have, from --dtype.
+    // The type of the operands of matmuls, from --dtype.
     DType compute_type() const { return compute_type_; }
     ThreadPool& threads() const { return threads_; }
     const ComputeDevice& device() const { return device_; }
@@ -166,8 +178,8 @@ class WeightSource {
     RepackCache* repack_cache_ = nullptr;
 };
 
-// A matrix as products want it, in host memory: the tensor itself when its type is the product type
-// or when products are float32 on the CPU (any type widens exactly), else a converted copy.
+// A matrix as matmuls take it, in host memory: the tensor itself when it has the compute type, or
+// when that is float32 on the CPU (any type is upcast exactly), else a converted copy.
 Tensor as_product_matrix(const WeightSource& source, const Tensor& stored);
 
 // A tensor of any float type in another, in host memory.
@@ -180,7 +192,7 @@ inline Tensor as_float32(const WeightSource& source, const Tensor& stored) {
 // none has values. Throws bad_data that names the tensor.
 float load_scalar(WeightSource& source, const std::string& name, float absent);
 
-// A copy of a matrix with rows and columns exchanged; of a source without values an outline.
+// A copy of a matrix with rows and columns exchanged; without values where the source has none.
 Tensor transposed(const Tensor& matrix, ThreadPool& threads);
 Tensor transposed(const WeightSource& source, const Tensor& matrix);
 

@@ -27,7 +27,7 @@ TEST_CASE("a chunk, a decode and a whole prompt in one batch") {
     };
     const ForwardContext batch = builder.build(rows);
     CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{13, 14, 15, 22, 20, 21, 22});
-    CHECK(values<int32_t>(batch.positions) == std::vector<int32_t>{3, 4, 5, 2, 0, 1, 2});
+    CHECK(values<int32_t>(batch.rows.positions) == std::vector<int32_t>{3, 4, 5, 2, 0, 1, 2});
     CHECK(values<int32_t>(batch.query_start_loc) == std::vector<int32_t>{0, 3, 4, 7});
     CHECK(values<int32_t>(batch.seq_lens) == std::vector<int32_t>{6, 3, 3});
     CHECK(values<int64_t>(batch.groups[0].slots) == std::vector<int64_t>{23, 8, 9, 30, 28, 29, 30});
@@ -44,9 +44,9 @@ TEST_CASE("rope choices are each token's, and are there only where the model has
     rows[1].count = 1;
     rows[1].rope_choice = 1;
     BatchBuilder plain(1, 4);
-    CHECK(plain.build(rows).rope_choices.data == nullptr);
+    CHECK(plain.build(rows).rows.rope_choices.data == nullptr);
     BatchBuilder builder(1, 4, {}, true);
-    CHECK(values<int32_t>(builder.build(rows).rope_choices) ==
+    CHECK(values<int32_t>(builder.build(rows).rows.rope_choices) ==
           std::vector<int32_t>{0, 0, 0, 1, 0, 0, 0});
 }
 

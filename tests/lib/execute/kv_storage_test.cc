@@ -24,8 +24,8 @@ struct Machine {
     }
 };
 
-std::vector<KvGroup> one_group() {
-    KvGroup group;
+std::vector<CacheLayout> one_group() {
+    CacheLayout group;
     for (int32_t layer = 0; layer < kLayers; ++layer) group.layers.push_back(layer);
     group.kv_heads = kHeads;
     group.head_dim = kHeadDim;

@@ -7,8 +7,8 @@ using namespace nvllm;
 
 namespace {
 
-KvGroup full_group(int32_t layers, int32_t kv_heads, int32_t head_dim, int64_t window = 0) {
-    KvGroup group;
+CacheLayout full_group(int32_t layers, int32_t kv_heads, int32_t head_dim, int64_t window = 0) {
+    CacheLayout group;
     for (int32_t layer = 0; layer < layers; ++layer) group.layers.push_back(layer);
     group.kv_heads = kv_heads;
     group.head_dim = head_dim;

@@ -17,6 +17,8 @@ namespace nvllm::test {
 struct Work {
     size_t sequence = 0;
     std::vector<int32_t> tokens;
+    // Of a tree: for each token the one of `tokens` that it follows, or -1; empty: a text.
+    std::vector<int32_t> parents = {};
 };
 
 // Blocks are handed out in scattered order, so that nothing works by their being adjacent.
@@ -131,6 +133,7 @@ class Driver {
         ids_.clear();
         positions_.clear();
         rope_choices_.clear();
+        parents_.clear();
         slots_.clear();
         starts_ = {0};
         lengths_.clear();
@@ -139,6 +142,8 @@ class Driver {
             add_rows(work);
             width = std::max(width, sequences_[work.sequence].blocks.size());
         }
+        has_tree_ = std::any_of(batch.begin(), batch.end(),
+                                [](const Work& work) { return !work.parents.empty(); });
         tables_.assign(batch.size() * width, 0);
         for (size_t row = 0; row < batch.size(); ++row) {
             const auto& blocks = sequences_[batch[row].sequence].blocks;
@@ -149,11 +154,17 @@ class Driver {
 
     void add_rows(const Work& work) {
         Sequence& sequence = sequences_[work.sequence];
-        for (const int32_t token : work.tokens) {
+        const auto first_row = static_cast<int32_t>(ids_.size());
+        const int32_t length = sequence.length;
+        for (size_t i = 0; i < work.tokens.size(); ++i) {
             const int64_t position = sequence.length++;
             if (position % block_size_ == 0) sequence.blocks.push_back(next_block());
-            ids_.push_back(token);
-            positions_.push_back(static_cast<int32_t>(position));
+            const int32_t parent =
+                work.parents.empty() ? static_cast<int32_t>(i) - 1 : work.parents[i];
+            parents_.push_back(parent);
+            ids_.push_back(work.tokens[i]);
+            positions_.push_back(
+                parent < 0 ? length : positions_[static_cast<size_t>(first_row + parent)] + 1);
             rope_choices_.push_back(sequence.rope_choice);
             slots_.push_back(sequence.blocks.back() * block_size_ + position % block_size_);
         }
@@ -169,12 +180,14 @@ class Driver {
                        {ConstTensorView(tables_.data(), DType::i32, {rows, width}),
                         ConstTensorView(slots_.data(), DType::i64, {tokens})});
         ForwardContext forward;
-        forward.kernels = &context_;
+        forward.context = &context_;
         forward.token_ids = ConstTensorView(ids_.data(), DType::i32, {tokens});
-        forward.positions = ConstTensorView(positions_.data(), DType::i32, {tokens});
+        forward.rows.positions = ConstTensorView(positions_.data(), DType::i32, {tokens});
         if (model_.original_context() > 0) {
-            forward.rope_choices = ConstTensorView(rope_choices_.data(), DType::i32, {tokens});
+            forward.rows.rope_choices = ConstTensorView(rope_choices_.data(), DType::i32, {tokens});
         }
+        if (has_tree_)
+            forward.rows.parents = ConstTensorView(parents_.data(), DType::i32, {tokens});
         forward.query_start_loc = ConstTensorView(starts_.data(), DType::i32, {rows + 1});
         forward.seq_lens = ConstTensorView(lengths_.data(), DType::i32, {rows});
         forward.groups = groups_;
@@ -192,7 +205,8 @@ class Driver {
     std::vector<KvLayer> layers_;
     std::vector<Sequence> sequences_;
     std::vector<GroupTables> groups_;
-    std::vector<int32_t> ids_, positions_, rope_choices_, starts_, lengths_, tables_;
+    std::vector<int32_t> ids_, positions_, rope_choices_, parents_, starts_, lengths_, tables_;
+    bool has_tree_ = false;
     std::vector<int64_t> slots_;
 };
 

@@ -616,7 +616,7 @@ TEST_CASE("loader: a window makes a cache group of its own geometry") {
     ThreadPool threads(1);
     const auto model = load_model({.directory = kFamilies / "mistral", .threads = &threads});
     REQUIRE(model->kv_groups().size() == 1);
-    const KvGroup& group = model->kv_groups()[0];
+    const CacheLayout& group = model->kv_groups()[0];
     CHECK(group.window == 16);
     CHECK(group.layers == std::vector<int32_t>{0, 1});
     CHECK(group.kv_heads == 2);

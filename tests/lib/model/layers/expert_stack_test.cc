@@ -133,8 +133,8 @@ TEST_CASE("dummy weights that a device makes are the host's") {
     const ComputeDevice device(emulated(), 0);
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
         DummySource host(3, dtype, threads), on_device(3, dtype, threads, device);
-        const Tensor expected = host.read_placed_matrix("a.weight", {37, 29});
-        const Tensor made = on_device.read_placed_matrix("a.weight", {37, 29});
+        const Tensor expected = host.read_placed_matrix("a.weight", {37, 29}, {});
+        const Tensor made = on_device.read_placed_matrix("a.weight", {37, 29}, {});
         CHECK(made.view().device == device.id());
         std::vector<std::byte> bytes(made.bytes());
         device.copy_out(nullptr, bytes.data(), made.view().data, bytes.size());

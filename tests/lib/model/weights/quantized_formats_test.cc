@@ -362,7 +362,7 @@ TEST_CASE("formats: of what was packed, nothing stays in memory as it was stored
     stored.write(pack(matrix, "a", "int-quantized", DType::bf16));
     const auto source = stored.open(DType::bf16, CheckpointUse::values);
     const std::filesystem::path file = stored.folder.path() / "model.safetensors";
-    const Tensor codes = source->read_stored("a.weight", {out, in}, {DType::i8});
+    const Tensor codes = source->read_stored("a.weight", {out, in}, {DType::i8}, {});
     CHECK(bytes_of(codes) == bytes_of(matrix.codes));
     CHECK(resident_kib(file) >= out * in / 1024);
     const LinearWeight linear = load_linear(*source, {"a", in, out});

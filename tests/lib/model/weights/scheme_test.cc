@@ -91,7 +91,7 @@ TEST_CASE("linear: a matrix stored [in, out] is turned at load, in every type") 
         CHECK(std::string(static_cast<const char*>(back.view().data), back.bytes()) ==
               std::string(static_cast<const char*>(stored.view().data), stored.bytes()));
         const LinearWeight linear =
-            load_linear(source, {"a", kIn, kOut, false, MatrixOrder::in_out});
+            load_linear(source, {"a", kIn, kOut, false, ShardAxis::none, {}, MatrixOrder::in_out});
         CHECK(linear.in() == kIn);
         CHECK(linear.out() == kOut);
     }

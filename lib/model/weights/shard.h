@@ -1,0 +1,48 @@
+// How the matrix of a linear is cut into equal slices, one for each rank.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lib/tensor/tensor.h"
+
+namespace nvllm {
+
+// Which side of a linear the ranks share out: its outputs (column parallel; each rank has all
+// inputs), its inputs (row parallel; the ranks' results are summed), or none: each rank has all.
+enum class ShardAxis : uint8_t { none, output, input };
+
+// One of `ranks` equal slices.
+struct Shard {
+    int32_t rank = 0;
+    int32_t ranks = 1;
+
+    bool is_whole() const { return ranks == 1; }
+    bool operator==(const Shard&) const = default;
+};
+
+// The part of a stored tensor that a rank has: its slice of one axis, or of each piece of it.
+struct TensorSlice {
+    Shard shard;
+    int axis = 0;
+    // Sizes of the pieces that lie side by side along the axis, in any unit; empty: it is one.
+    std::span<const int64_t> pieces = {};
+
+    // Whether a rank's tensor of this shape is stored like that: whole, or in slices.
+    bool fits(const ConstTensorView& stored, std::initializer_list<int64_t> shape) const;
+};
+
+// Outputs and inputs that a storage format cannot part: they share a word or a scale.
+struct ShardGranularity {
+    int64_t out = 1;
+    int64_t in = 1;
+
+    // What neither of both can part.
+    ShardGranularity with(const ShardGranularity& other) const;
+};
+
+// The slice, in host memory: rows lie where they are stored, columns are copied. Only the slice's
+// bytes are read. REQUIRES: an axis, or pieces of it, that the ranks divide.
+Tensor cut(const Tensor& stored, const TensorSlice& slice);
+
+}  // namespace nvllm
