@@ -94,20 +94,24 @@ void receive_bytes(void* to, size_t bytes, int from_rank) {
     });
 }
 
-// One message to a rank and one from another, of as many bytes as each says.
+// One message to a rank and one from another, of as many bytes as each says. `largest`: the most
+// bytes that any rank exchanges in this operation, so that all make the same number of calls, of no
+// bytes too.
 void exchange(const void* from, size_t from_bytes, int to_rank, void* to, size_t to_bytes,
-              int from_rank) {
+              int from_rank, size_t largest) {
     const Library& mpi = library();
-    for (size_t done = 0; done < std::max(from_bytes, to_bytes); done += kMaxBytes) {
-        const size_t sent = std::min(kMaxBytes, from_bytes - std::min(done, from_bytes));
-        const size_t received = std::min(kMaxBytes, to_bytes - std::min(done, to_bytes));
-        check(mpi.exchange(static_cast<const std::byte*>(from) + std::min(done, from_bytes),
-                           static_cast<int>(sent), mpi.byte, to_rank, kTag,
-                           static_cast<std::byte*>(to) + std::min(done, to_bytes),
-                           static_cast<int>(received), mpi.byte, from_rank, kTag, mpi.world,
-                           mpi.ignored_status),
+    size_t done = 0;
+    do {
+        const size_t sent = std::min(done, from_bytes);
+        const size_t received = std::min(done, to_bytes);
+        check(mpi.exchange(static_cast<const std::byte*>(from) + sent,
+                           static_cast<int>(std::min(kMaxBytes, from_bytes - sent)), mpi.byte,
+                           to_rank, kTag, static_cast<std::byte*>(to) + received,
+                           static_cast<int>(std::min(kMaxBytes, to_bytes - received)), mpi.byte,
+                           from_rank, kTag, mpi.world, mpi.ignored_status),
               "MPI_Sendrecv");
-    }
+        done += kMaxBytes;
+    } while (done < largest);
 }
 
 // Calls action(to_rank, from_rank) for every other rank, so that all ranks meet in pairs.
@@ -158,7 +162,7 @@ void fetch_slices(Group& group, const std::byte* values, int64_t count, size_t v
     if (own > 0) std::memcpy(row(slices, group.rank, share), begin_of(group.rank), own);
     for_each_pair(group, [&](int to_rank, int from_rank) {
         exchange(begin_of(to_rank), bytes_of(to_rank), to_rank, row(slices, from_rank, share), own,
-                 from_rank);
+                 from_rank, share);
     });
 }
 
@@ -171,7 +175,8 @@ void gather_slices(const Group& group, std::byte* values, int64_t count, size_t 
         exchange(values + static_cast<size_t>(own.first) * value_bytes,
                  static_cast<size_t>(own.count) * value_bytes, to_rank,
                  values + static_cast<size_t>(theirs.first) * value_bytes,
-                 static_cast<size_t>(theirs.count) * value_bytes, from_rank);
+                 static_cast<size_t>(theirs.count) * value_bytes, from_rank,
+                 static_cast<size_t>(slice(0).count) * value_bytes);
     });
 }
 
@@ -198,7 +203,7 @@ void all_gather(CollectiveGroup handle, void*, const void* from, void* to, size_
     if (bytes > 0) std::memmove(row(to, group.rank, bytes), from, bytes);
     for_each_pair(group, [&](int to_rank, int from_rank) {
         exchange(row(to, group.rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
-                 from_rank);
+                 from_rank, bytes);
     });
 }
 
@@ -207,7 +212,7 @@ void all_to_all(CollectiveGroup handle, void*, const void* from, void* to, size_
     if (bytes > 0) std::memcpy(row(to, group.rank, bytes), row(from, group.rank, bytes), bytes);
     for_each_pair(group, [&](int to_rank, int from_rank) {
         exchange(row(from, to_rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
-                 from_rank);
+                 from_rank, bytes);
     });
 }
 

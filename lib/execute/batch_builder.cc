@@ -62,7 +62,7 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
     return batch;
 }
 
-// Lays everything out in pinned memory as it is to lie on the device.
+// Lays all views out in pinned memory as on the device.
 void BatchBuilder::send(ForwardContext& batch, void* stream) {
     std::vector<ConstTensorView*> views = {&batch.token_ids, &batch.rows.positions,
                                            &batch.query_start_loc, &batch.seq_lens,
@@ -79,17 +79,17 @@ void BatchBuilder::send(ForwardContext& batch, void* stream) {
         if (sent_ != nullptr) device_.synchronize(stream);
         capacity_ = 2 * bytes;
         sent_ = device_.allocate(capacity_);
-        ++place_;
+        ++address_version_;
     }
     Staging& staging = next_staging();
-    size_t place = 0;
+    size_t offset = 0;
     for (ConstTensorView* view : views) {
         const auto* const values = view->as<std::byte>();
         std::copy_n(values, static_cast<size_t>(view->numel()) * dtype_bytes(view->dtype),
-                    staging.memory.get() + place);
-        view->data = sent_.get() + place;
+                    staging.memory.get() + offset);
+        view->data = sent_.get() + offset;
         view->device = device_.id();
-        place += padded_bytes(*view);
+        offset += padded_bytes(*view);
     }
     device_.copy_in(stream, sent_.get(), staging.memory.get(), bytes);
     staging.sent.record(stream);

@@ -14,7 +14,7 @@
 
 namespace nvllm {
 
-// What the builder has to know of one sequence of the plan.
+// One sequence of the plan.
 struct BatchRow {
     std::span<const int32_t> token_ids;  // all known tokens of the sequence
     std::span<const std::vector<int32_t>>
@@ -41,13 +41,13 @@ class BatchBuilder {
     // stream. Block tables get at least `min_width` columns.
     ForwardContext build(std::span<const BatchRow> rows, void* stream = nullptr,
                          size_t min_width = 1);
-    // Another number whenever batches of one shape lie elsewhere on the device than before.
-    int64_t place() const { return place_; }
+    // Changes whenever batches get other addresses on the device.
+    int64_t address_version() const { return address_version_; }
     // Host buffers to keep: with one more than there are batches in flight, build() waits for none
     // of them.
     void keep_staging_buffers(size_t count);
 
-    // The places in the batch of all tokens that want logits, in order but for `logits_first`.
+    // The indices in the batch of all tokens that want logits, in order but for `logits_first`.
     // int32 [rows].
     const ConstTensorView& logit_rows() const { return logit_rows_view_; }
 
@@ -86,7 +86,7 @@ class BatchBuilder {
     size_t turn_ = 0;
     DeviceMemory sent_;    // of the device, laid out alike
     size_t capacity_ = 0;  // bytes of it
-    int64_t place_ = 0;
+    int64_t address_version_ = 0;
 };
 
 }  // namespace nvllm

@@ -41,14 +41,14 @@ void GraphCache::forget() {
     entries_.clear();
 }
 
-void GraphCache::forget_what_moved(const Context& context, int64_t place) {
+void GraphCache::forget_what_moved(const Context& context, int64_t address_version) {
     const size_t growths = context.scratch->num_growths();
-    if (place == place_ && growths == num_growths_) return;
+    if (address_version == address_version_ && growths == num_growths_) return;
     if (!entries_.empty()) {
         device_.synchronize(context.stream);  // graphs that are under way end first
         forget();
     }
-    place_ = place;
+    address_version_ = address_version;
     num_growths_ = growths;
 }
 
@@ -94,11 +94,12 @@ GraphCache::Entry* GraphCache::capture(const Context& context, Entry& entry,
     return &entry;
 }
 
-ComputedStep GraphCache::run(const Context& context, const GraphShape& shape, int64_t place,
+ComputedStep GraphCache::run(const Context& context, const GraphShape& shape,
+                             int64_t address_version,
                              const std::function<ComputedStep()>& compute) {
-    NVLLM_CHECK(context.scratch->bytes_in_use() == 0, "a step's results begin at one place");
+    NVLLM_CHECK(context.scratch->bytes_in_use() == 0, "a step's results begin at one address");
     if (!is_usable_) return compute();
-    forget_what_moved(context, place);
+    forget_what_moved(context, address_version);
     const auto [found, is_new] = entries_.try_emplace(shape);
     if (is_new) return compute();
     Entry& entry = found->second;

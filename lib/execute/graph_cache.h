@@ -52,11 +52,11 @@ class GraphCache {
     // False when the device keeps no graphs, or one could not be captured: from then on steps run
     // without.
     bool is_usable() const { return is_usable_; }
-    // Does what `compute` puts into the context's stream. `place`: another number whenever inputs
-    // lie elsewhere. REQUIRES: nothing was taken from the context's scratch since its reset();
-    // `compute` takes scratch of the same sizes each time for a shape, and never waits for the
-    // stream.
-    ComputedStep run(const Context& context, const GraphShape& shape, int64_t place,
+    // Does what `compute` puts into the context's stream. `address_version`: another number
+    // whenever inputs lie elsewhere. REQUIRES: nothing was taken from the context's scratch since
+    // its reset(); `compute` takes scratch of the same sizes each time for a shape, and never waits
+    // for the stream.
+    ComputedStep run(const Context& context, const GraphShape& shape, int64_t address_version,
                      const std::function<ComputedStep()>& compute);
 
     // Since it was made.
@@ -70,7 +70,7 @@ class GraphCache {
     };
 
     void forget();
-    void forget_what_moved(const Context& context, int64_t place);
+    void forget_what_moved(const Context& context, int64_t address_version);
     // Ends a capture that failed midway.
     void abandon(const Context& context);
     // Null when it could not be.
@@ -79,7 +79,7 @@ class GraphCache {
 
     ComputeDevice device_;
     bool is_usable_ = true;
-    int64_t place_ = -1;
+    int64_t address_version_ = -1;
     size_t num_growths_ = 0;
     std::map<GraphShape, Entry> entries_;
     GraphCounts counts_;

@@ -1,4 +1,4 @@
-// Hands everything to the worker.
+// Forwards calls to the worker.
 #include "lib/execute/local_executor.h"
 
 namespace nvllm {

@@ -1,4 +1,4 @@
-// The worker in this very process, on the thread that asks it.
+// The worker in this process, on the calling thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ class LocalExecutor : public StepExecutor {
     // The pool is placed as the setup says.
     explicit LocalExecutor(const WorkerSetup& setup);
 
-    // Blocks until the worker is made, which is the whole of it: ready() knows at once.
+    // Blocks until the worker is made: it is ready on return.
     void start() override;
     std::optional<WorkerReady> ready(bool wait) override;
     std::optional<int> readable_descriptor() const override { return std::nullopt; }

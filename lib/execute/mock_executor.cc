@@ -1,4 +1,4 @@
-// Keeping time, and each sequence's place in its prompt.
+// Ticks, and each sequence's position in its prompt.
 #include "lib/execute/mock_executor.h"
 
 #include <fmt/format.h>
@@ -62,8 +62,8 @@ StepResult MockExecutor::execute(const BatchPlan& plan) {
     return result;
 }
 
-// The number of a token is its place behind the prompt, so a sequence that lost its blocks goes on
-// as if nothing had been.
+// A token's number is its offset from the end of the prompt, so a preempted sequence continues with
+// the same tokens.
 SequenceStep MockExecutor::step_of(const PlanEntry& entry) const {
     const Sequence& sequence = sequences_.at(entry.sequence);
     SequenceStep step;
@@ -72,10 +72,10 @@ SequenceStep MockExecutor::step_of(const PlanEntry& entry) const {
         step.fault = Fault{ErrorKind::bad_data, "a metronome has no logits to answer this from"};
     } else if (entry.output == OutputKind::sample) {
         const int32_t number = entry.first + entry.count - sequence.num_prompt_tokens;
-        const auto place = static_cast<size_t>(number + sequence.index) % sequence.cycle.size();
-        step.token_ids.push_back(sequence.cycle[place]);
+        const auto index = static_cast<size_t>(number + sequence.index) % sequence.cycle.size();
+        step.token_ids.push_back(sequence.cycle[index]);
         if (sequence.wants_logprobs)
-            step.logprobs.push_back({{sequence.cycle[place], 0.0f}, 1, {}});
+            step.logprobs.push_back({{sequence.cycle[index], 0.0f}, 1, {}});
     }
     return step;
 }

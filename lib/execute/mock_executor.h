@@ -1,9 +1,9 @@
-// A worker without a model, for tests and measurements of all that is around one: at each beat
-// every sequence that wants a token gets the next of its own prompt's, and nothing is computed.
+// A mock executor for tests and benchmarks of the engine without a model. At each tick it returns,
+// for every sequence that samples, the next token of that sequence's prompt.
 //
-// Whoever asks thus numbers the tokens by the prompt and knows the answer beforehand: token i of
-// continuation j is the prompt's token (i + j) modulo its length, end tokens left out. It has no
-// logits: searches and the prompt's own logprobs are refused; a chosen token has the logprob 0.
+// A caller knows the tokens beforehand: token i of sequence j of a request is the prompt's token
+// (i + j) modulo its length, end tokens left out. There are no logits: beam search and prompt
+// logprobs are refused; a chosen token has the logprob 0.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ class MockExecutor final : public StepExecutor {
     std::optional<WorkerReady> ready(bool) override { return WorkerReady{}; }
     std::optional<int> readable_descriptor() const override { return std::nullopt; }
     std::optional<std::string> check_alive() override { return std::nullopt; }
-    // Waits for the next beat; beats that were missed are not made up for.
+    // Waits for the next tick; missed ticks are skipped.
     StepResult execute(const BatchPlan& plan) override;
     void forget() override { sequences_.clear(); }
     std::optional<int> process_id() const override { return std::nullopt; }
@@ -33,18 +33,18 @@ class MockExecutor final : public StepExecutor {
     using Clock = std::chrono::steady_clock;
 
     struct Sequence {
-        std::vector<int32_t> cycle;  // what is repeated
+        std::vector<int32_t> cycle;  // tokens to repeat
         int32_t num_prompt_tokens = 0;
         int32_t index = 0;
         bool wants_logprobs = false;
-        bool wants_logits = false;  // which there are none
+        bool wants_logits = false;  // refused
     };
     static Sequence sequence_of(const AddedSequence& added);
     SequenceStep step_of(const PlanEntry& entry) const;
     void wait_for_tick();
 
     const std::chrono::microseconds interval_;
-    Clock::time_point tick_{};  // the last one
+    Clock::time_point tick_{};  // the last tick
     std::unordered_map<SequenceId, Sequence> sequences_;
 };
 

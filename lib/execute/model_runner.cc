@@ -128,7 +128,7 @@ ComputedStep ModelRunner::forward(const ForwardContext& batch, DeviceCounts& cou
     if (!shape_) return {run_blocks(batch), std::nullopt};
     const GraphCounts before = graphs_->counts();
     const ComputedStep computed =
-        graphs_->run(*batch.context, *shape_, builder_.place(), [&]() -> ComputedStep {
+        graphs_->run(*batch.context, *shape_, builder_.address_version(), [&]() -> ComputedStep {
             const TensorView hidden = run_blocks(batch);
             const ConstTensorView& indices = builder_.logit_rows();
             if (indices.dim(0) > max_logit_rows_) return {hidden, std::nullopt};

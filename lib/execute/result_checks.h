@@ -1,4 +1,4 @@
-// Whether what came from another process answers a plan.
+// Checks that a result from another process belongs to its plan.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whatever carries out an engine's plans, be it in this process or in another.
+// The interface that carries out an engine's plans, in this process or in another one.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr int kDevicePlansInFlight = 2;
 // The worker ended, and its state is lost: what() says how it ended.
 class WorkerDied : public std::runtime_error {
   public:
-    // `killed_by_others`: what it was computing is not to blame.
+    // `killed_by_others`: its computation is not the cause.
     explicit WorkerDied(const std::string& how, bool killed_by_others = false)
         : std::runtime_error(how), killed_by_others_(killed_by_others) {}
 
@@ -34,21 +34,21 @@ class StepExecutor {
   public:
     virtual ~StepExecutor() = default;
 
-    // Begins to make a fresh worker, in place of the one there is. Throws what kept it from that.
+    // Starts a new worker, which replaces the current one. Throws Error when that fails.
     virtual void start() = 0;
-    // What the worker that was started last says when it is ready; nothing while it is not.
-    // `wait`: until it is. Throws Error when it cannot be made, WorkerDied when it ended instead.
+    // The times of the worker that was started last, once it is ready; empty before. `wait`: blocks
+    // until it is ready. Throws Error when it cannot be made, WorkerDied when it ended instead.
     virtual std::optional<WorkerReady> ready(bool wait) = 0;
-    // Readable when the worker has something to say that nobody asked for: that it is ready, or
-    // that it is gone. Empty when it never does.
+    // Readable when the worker has become ready or has ended. Empty when there is no such
+    // descriptor.
     virtual std::optional<int> readable_descriptor() const = 0;
-    // How the worker ended that was asked nothing; empty while it lives.
+    // How the worker ended while it computed nothing; empty while it runs.
     virtual std::optional<std::string> check_alive() = 0;
 
     // REQUIRES: the worker is ready; plans come in the order of their numbers and name only
     // sequences that were added. Throws WorkerDied when a fresh worker has to be started,
     // std::bad_alloc when memory did not suffice for this step, and another exception when the step
-    // failed otherwise; after these two the worker must be told to forget.
+    // failed otherwise; after these two the caller must call forget().
     virtual StepResult execute(const BatchPlan& plan) = 0;
     // How many plans may be begun and not finished at one time.
     virtual int max_in_flight() const { return 1; }
@@ -60,13 +60,13 @@ class StepExecutor {
         NVLLM_CHECK(false, "one plan is in flight at most");
         return {};
     }
-    // Every sequence; the next plan adds those that live on. REQUIRES: the worker is ready. Throws
-    // WorkerDied.
+    // Forgets every sequence; the next plan adds the active ones. REQUIRES: the worker is ready.
+    // Throws WorkerDied.
     virtual void forget() = 0;
 
     // The process that computes. Any thread; empty while there is none.
     virtual std::optional<int> process_id() const = 0;
-    // Ends the worker's process, so that whoever waits for it gets WorkerDied with `cause`. Any
+    // Ends the worker's process: the call that waits for it throws WorkerDied with `cause`. Any
     // thread. False when it cannot be ended without ending this process.
     virtual bool kill(const std::string& cause) = 0;
 };

@@ -1,4 +1,4 @@
-// All that a worker is made from: plain data, the same for one in this process and one in another.
+// The setup of a worker: plain data, the same for this process and for another one.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 namespace nvllm {
 
 struct WorkerSetup {
-    // `threads` is whoever makes the worker's own, of `placement`; `checkpoint` may save opening
-    // the files once more.
+    // `threads` is set by the process that makes the worker, by `placement`; `checkpoint` may save
+    // opening the files once more.
     ModelLoadOptions model;
     CpuPlacement placement;
     WorkerConfig worker;
-    // What memory and cache were planned for.
+    // The model that memory and cache were planned for.
     std::vector<CacheLayout> kv_groups;
     int32_t vocab_size = 0;
 };
 
-// What a worker says when it is ready for its first plan.
+// The times of a worker that is ready for its first plan.
 struct WorkerReady {
     double weights_ms = 0.0;  // mapping, conversion
     double worker_ms = 0.0;   // blocks, scratch

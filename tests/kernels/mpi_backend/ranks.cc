@@ -1,4 +1,5 @@
 // One rank of a test of the MPI module, started by mpirun: ranks MODULE. Prints what is wrong.
+// Without mpirun: ranks MODULE look, which prints the library that the module opens, or nothing.
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -18,7 +19,12 @@ int number_of(const char* mpich, const char* open_mpi) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 2) return 2;
+    if (argc != 2 && argc != 3) return 2;
+    if (argc == 3) {
+        const nvllm::CollectivesLibrary found = nvllm::open_collectives(argv[1]).look();
+        if (found.fault.empty()) std::cout << found.version << "\n";
+        return 0;
+    }
     const int rank = number_of("PMI_RANK", "OMPI_COMM_WORLD_RANK");
     const int num_ranks = number_of("PMI_SIZE", "OMPI_COMM_WORLD_SIZE");
     try {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernels/backend.h"
 #include "kernels/host/thread_pool.h"
 #include "lib/model/loader.h"
 #include "tests/shared_data.h"
@@ -17,8 +18,9 @@ namespace {
 constexpr int32_t kBlocks = 4;  // of each sequence
 constexpr int32_t kTokens = 12;
 
-std::unique_ptr<Model> load(ThreadPool& threads) {
+std::unique_ptr<Model> load(ThreadPool& threads, const DeviceChoice& device) {
     ModelLoadOptions options;
+    options.device = device;
     options.directory = test::source_path("models/demo-draft");
     options.dtype = DType::f32;
     options.threads = &threads;
@@ -41,7 +43,8 @@ SamplingParams params_of(float temperature) {
 
 class Steps {
   public:
-    Steps() : worker(load(threads_), small_config(), threads_) {}
+    explicit Steps(const DeviceChoice& device = {})
+        : worker(load(threads_, device), small_config(), threads_, open_device(device)) {}
 
     int32_t vocab() const { return static_cast<int32_t>(worker.model().config().vocab_size); }
 
@@ -154,15 +157,14 @@ std::vector<SamplingParams> many_params() {
 void check_same(const Generated& one, const Generated& other) {
     CHECK(one.token_ids == other.token_ids);
     for (size_t i = 0; i < one.logprobs.size(); ++i) {
+        CHECK(one.logprobs[i].chosen.token_id == other.logprobs[i].chosen.token_id);
         CHECK(one.logprobs[i].chosen.logprob == other.logprobs[i].chosen.logprob);
         CHECK(one.logprobs[i].rank == other.logprobs[i].rank);
     }
 }
 
-}  // namespace
-
-TEST_CASE("right and wrong drafts give the tokens and logprobs of a run without drafts") {
-    Steps steps;
+void check_drafts(const DeviceChoice& device) {
+    Steps steps(device);
     const auto none = [](const std::vector<int32_t>&) { return std::vector<int32_t>(); };
     for (const SamplingParams& sampling : many_params()) {
         const Generated plain = generate(steps, sampling, none);
@@ -182,16 +184,8 @@ TEST_CASE("right and wrong drafts give the tokens and logprobs of a run without 
     }
 }
 
-TEST_CASE("chains longer than the rows of logits at one time are verified across them") {
-    Steps steps;
-    steps.worker.execute(steps.prefill(0, params_of(0.0f)));
-    const std::vector<int32_t> many(40, 5);
-    const StepResult result = steps.worker.execute(steps.decode(0, 4, many));
-    CHECK(result.sequences[0].token_ids.size() == result.extras[0].accepted_rows.size() + 1);
-}
-
-TEST_CASE("a token mask restricts the choice, and each draft row has its own") {
-    Steps steps;
+void check_masks(const DeviceChoice& device) {
+    Steps steps(device);
     const size_t words = (static_cast<size_t>(steps.vocab()) + 31) / 32;
     for (const float temperature : {0.0f, 1.0f}) {
         BatchPlan plan = steps.prefill(0, params_of(temperature));
@@ -214,6 +208,22 @@ TEST_CASE("a token mask restricts the choice, and each draft row has its own") {
         steps.remove(0);
     }
 }
+
+}  // namespace
+
+TEST_CASE("right and wrong drafts give the tokens and logprobs of a run without drafts") {
+    check_drafts({});
+}
+
+TEST_CASE("chains longer than the rows of logits at one time are verified across them") {
+    Steps steps;
+    steps.worker.execute(steps.prefill(0, params_of(0.0f)));
+    const std::vector<int32_t> many(40, 5);
+    const StepResult result = steps.worker.execute(steps.decode(0, 4, many));
+    CHECK(result.sequences[0].token_ids.size() == result.extras[0].accepted_rows.size() + 1);
+}
+
+TEST_CASE("a token mask restricts the choice, and each draft row has its own") { check_masks({}); }
 
 TEST_CASE("a mask that allows nothing is the fault of its sequence") {
     Steps steps;
@@ -260,3 +270,40 @@ TEST_CASE("three steps in flight give what they give one after another") {
     steps.worker.reset();
     CHECK_THROWS_AS(steps.worker.finish(), Error);
 }
+
+#ifdef NVLLM_TEST_EMULATED
+namespace {
+
+const DeviceChoice kEmulated{std::string(NVLLM_TEST_MODULES) + "/libnanovllm_cuda_emulated.so", 0};
+
+}  // namespace
+
+TEST_CASE("a device verifies drafts and applies masks as the host does") {
+    check_drafts(kEmulated);
+    check_masks(kEmulated);
+}
+
+TEST_CASE("steps in flight on a device compute the tokens that steps before them choose") {
+    SamplingParams sampling = params_of(1.0f);
+    std::vector<int32_t> expected;
+    {
+        Steps apart(kEmulated);
+        expected = apart.worker.execute(apart.prefill(0, sampling)).sequences[0].token_ids;
+        for (int32_t first = 4; first < 8; ++first) {
+            const StepResult result = apart.worker.execute(apart.decode(0, first));
+            expected.push_back(result.sequences[0].token_ids.at(0));
+        }
+    }
+    Steps steps(kEmulated);
+    steps.worker.begin(steps.prefill(0, sampling));
+    for (int32_t first = 4; first < 7; ++first) steps.worker.begin(steps.decode(0, first));
+    std::vector<int32_t> tokens;
+    const auto finish = [&] {
+        tokens.push_back(steps.worker.finish().sequences[0].token_ids.at(0));
+    };
+    finish();
+    steps.worker.begin(steps.decode(0, 7));
+    for (int i = 0; i < 4; ++i) finish();
+    CHECK(tokens == expected);
+}
+#endif
