@@ -10,13 +10,13 @@ BlockPool::BlockPool(int32_t num_blocks, bool ranked) : num_total_(0), ranked_(r
     resize(num_blocks);
 }
 
-std::optional<BlockPool::Taken> BlockPool::take(double ageing) {
+std::optional<BlockPool::Taken> BlockPool::take(double decay) {
     if (num_free_ > 0) {
         const BlockId block = at(kFreeRing).next;
         share(block);
         return Taken{block, false};
     }
-    const std::optional<BlockId> block = next_evicted(ageing);
+    const std::optional<BlockId> block = next_evicted(decay);
     if (!block) return std::nullopt;
     share(*block);
     at(*block).cached = false;
@@ -24,9 +24,9 @@ std::optional<BlockPool::Taken> BlockPool::take(double ageing) {
     return Taken{*block, true};
 }
 
-std::optional<BlockId> BlockPool::next_evicted(double ageing) const {
+std::optional<BlockId> BlockPool::next_evicted(double decay) const {
     if (num_cached_ == 0) return std::nullopt;
-    return ranked_ ? queue_.first(ageing) : at(kCachedRing).next;
+    return ranked_ ? queue_.first(decay) : at(kCachedRing).next;
 }
 
 void BlockPool::share(BlockId block) {
@@ -42,7 +42,7 @@ void BlockPool::release(BlockId block, const EvictionRank& rank) {
 }
 
 void BlockPool::mark_cached(BlockId block) {
-    NVLLM_CHECK(at(block).references > 0, "the content of an unused block is not known");
+    NVLLM_CHECK(at(block).references > 0, "an unused block has no known content");
     at(block).cached = true;
 }
 
@@ -59,7 +59,7 @@ void BlockPool::forget(BlockId block) {
 }
 
 void BlockPool::move(BlockId from, BlockId to) {
-    NVLLM_CHECK(is_free(to), "block " + std::to_string(to) + " holds something already");
+    NVLLM_CHECK(is_free(to), "block " + std::to_string(to) + " is not free");
     if (is_free(from)) return;
     Block& source = at(from);
     Block& target = at(to);
@@ -139,7 +139,7 @@ int32_t BlockPool::check_ring(BlockId ring) const {
         const Block& entry = at(block);
         const std::string name = "block " + std::to_string(block);
         NVLLM_CHECK(entry.references == 0, name + " is used and in a list of unused blocks");
-        NVLLM_CHECK(entry.previous == previous, name + " does not know the block before it");
+        NVLLM_CHECK(entry.previous == previous, name + " has a wrong previous block");
         NVLLM_CHECK(entry.cached == (ring == kCachedRing), name + " is in the wrong list");
         NVLLM_CHECK(++count <= num_total_, "a list of unused blocks does not end");
         previous = block;
@@ -156,7 +156,7 @@ void BlockPool::check_integrity() const {
         unused += references(block) == 0;
         NVLLM_CHECK(
             !ranked_ || queue_.contains(block) == (references(block) == 0 && is_cached(block)),
-            "block " + std::to_string(block) + " is wrongly in the eviction queue or not");
+            "block " + std::to_string(block) + " is wrongly in the eviction queue, or missing");
     }
     NVLLM_CHECK(cached == num_cached_ && free == num_free_,
                 "the counters of unused blocks are wrong");

@@ -1,8 +1,8 @@
-// The blocks of one cache group: who refers to each, and in which order the unused ones are reused.
+// The blocks of one cache group: references, and the order in which unused blocks are reused.
 //
-// A block is used (somebody refers to it), cached (nobody does, but its content can still be found)
-// or free. Free blocks are reused before cached ones. Cached ones go longest unused first, every
-// operation O(1); in a ranked pool by their ranks, at a logarithm of their number. Not thread-safe.
+// A block is used (sequences refer to it), cached (no sequence does, but its content can still be
+// found) or free. Free blocks are reused before cached ones. Cached ones are evicted longest unused
+// first, every operation O(1); in a ranked pool by rank, O(log blocks). Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ class BlockPool {
 
     struct Taken {
         BlockId block = 0;
-        // Its content was findable until now and must not be found any more.
+        // Its content was in the prefix cache and must be removed from it.
         bool was_cached = false;
     };
     // The next block in the order of reuse, with one reference; nothing when all are used.
-    // `ageing`: see EvictionQueue::first.
-    std::optional<Taken> take(double ageing = 0.0);
+    // `decay`: see EvictionQueue::first.
+    std::optional<Taken> take(double decay = 0.0);
     // One reference more; an unused block becomes used.
     void share(BlockId block);
     // One reference less. At none the block is unused: cached when marked so, else free.
@@ -33,7 +33,7 @@ class BlockPool {
     // REQUIRES: the block is used.
     void release(BlockId block, const EvictionRank& rank = {});
     // REQUIRES: the pool is ranked; the block is cached and unused.
-    void rank_anew(BlockId block, const EvictionRank& rank) { queue_.rank_anew(block, rank); }
+    void rerank(BlockId block, const EvictionRank& rank) { queue_.rerank(block, rank); }
 
     // REQUIRES: the same.
     EvictionRank rank_of(BlockId block) const { return queue_.rank_of(block); }
@@ -43,10 +43,10 @@ class BlockPool {
     // The content cannot be found any more; an unused block becomes free.
     void forget(BlockId block);
 
-    // Of the cached unused blocks, the one that is given up first; nothing when there is none.
-    std::optional<BlockId> next_evicted(double ageing = 0.0) const;
+    // Of the cached unused blocks, the one that is evicted first; nothing if there is none.
+    std::optional<BlockId> next_evicted(double decay = 0.0) const;
 
-    // References, content and place in the order of reuse go over to another block; `from` becomes
+    // References, content and position in the order of reuse move to another block; `from` becomes
     // free. REQUIRES: `to` is free.
     void move(BlockId from, BlockId to);
     // Blocks are added at the end, or taken from it. REQUIRES: num_blocks >= 1; those taken away
@@ -64,7 +64,7 @@ class BlockPool {
     int32_t num_free() const { return num_free_; }
     // Blocks that take() can give.
     int32_t num_available() const { return num_cached_ + num_free_; }
-    // Cached blocks that take() gave away.
+    // Cached blocks that take() returned.
     int64_t num_evictions() const { return num_evictions_; }
 
     // Throws internal when lists, counters and references disagree; O(blocks), for tests.

@@ -1,7 +1,7 @@
 // The blocks of one sequence in one cache group, in the order of its positions.
 //
-// Invariant: entries before num_given_back() belong to the sequence no more (they left the window)
-// and are never read.
+// Invariant: entries before num_given_back() were freed, because they left the window, and are
+// never read.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace nvllm {
 
 class BlockTable {
   public:
-    // Entries, those given back included: position p is in entry p / block_size.
+    // Entries, freed ones included: position p is in entry p / block_size.
     int32_t size() const { return static_cast<int32_t>(blocks_.size()); }
     int32_t num_given_back() const { return num_given_back_; }
     int32_t num_held() const { return size() - num_given_back_; }

@@ -1,5 +1,5 @@
-// What a block's keys and values depend on besides the tokens: two sequences share a block only
-// when all of it is equal.
+// The inputs of a block's keys and values in addition to the tokens: two sequences share a block
+// only if all of them are equal.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace nvllm {
 
-// An image, or other input, whose placeholder tokens say nothing about its content.
+// An image or other input, whose placeholder tokens do not identify its content.
 struct MediaKey {
     int32_t position = 0;  // of its first token
     Hash128 content;
 };
 
 struct CacheKeyExtras {
-    std::string salt;     // whoever has another one must not notice what is cached
+    std::string salt;     // clients with another salt must not detect cached blocks
     std::string adapter;  // its name and revision; empty: the model alone
     std::vector<MediaKey> media;
     int32_t rope_choice = 0;  // keys are rotated by other frequencies under another one

@@ -84,7 +84,7 @@ void CacheManager::fork(SequenceBlocks& child, const SequenceBlocks& parent,
 void CacheManager::plan_committed(uint64_t plan_number) {
     deferred_.commit(
         plan_number, [&](int32_t group, BlockId block) { prefix_cache_.free(group, block); },
-        [&](int32_t group, HostBlockId block) { swap_space_.give_back(group, block); });
+        [&](int32_t group, HostBlockId block) { swap_space_.free(group, block); });
 }
 
 void CacheManager::commit(SequenceBlocks& sequence, std::span<const int32_t> tokens,
@@ -103,7 +103,7 @@ void CacheManager::commit_blocks(CacheSequence& sequence, std::span<const int32_
     if (shape_.has_windows()) tables_.free_out_of_window(sequence, num_computed);
 }
 
-void CacheManager::release(SequenceBlocks& sequence) {
+void CacheManager::free(SequenceBlocks& sequence) {
     CacheSequence& state = sequence.state_;
     for (int32_t group = 0; group < num_groups(); ++group) {
         if (shape_.is_state(group)) states_.clear(state, group);
@@ -118,10 +118,10 @@ void CacheManager::release(SequenceBlocks& sequence) {
 
 void CacheManager::discard(SequenceBlocks& sequence) {
     prefix_cache_.remove_own(sequence.state_);
-    release(sequence);
+    free(sequence);
 }
 
-void CacheManager::forget_contents() {
+void CacheManager::clear() {
     plan_committed(deferred_.last_plan());
     for (int32_t group = 0; group < num_groups(); ++group) {
         NVLLM_CHECK(pools_[group].num_used() == 0, "a sequence still holds blocks");
@@ -149,10 +149,6 @@ CacheStats CacheManager::stats() const {
 }
 
 DetailedCacheStats CacheManager::detailed_stats() const { return nvllm::detailed_stats(parts()); }
-
-std::vector<uint64_t> CacheManager::owners(int32_t group, BlockId block) const {
-    return block_owners(tables_, group, block);
-}
 
 void CacheManager::check_integrity(std::span<const SequenceBlocks* const> sequences) const {
     std::vector<const CacheSequence*> states;

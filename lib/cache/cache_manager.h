@@ -52,16 +52,10 @@ class CacheManager {
 
     int32_t block_size() const { return shape_.block_size(); }
     int32_t num_groups() const { return shape_.num_groups(); }
-    int32_t num_blocks_for(int32_t num_positions) const {
-        return shape_.num_blocks_for(num_positions);
-    }
-    bool has_states() const { return shape_.has_states(); }
-    bool prefix_caching() const { return prefix_cache_.enabled(); }
-    int32_t window(int32_t group) const { return shape_.window(group); }
-    int64_t tick() const { return ranking_.tick(); }
-    int32_t most_blocks(int32_t group, int32_t num_tokens, int32_t largest_step) const {
-        return shape_.max_blocks(group, num_tokens, largest_step);
-    }
+    // Sizes of tables, windows, kinds of groups.
+    const CacheShape& shape() const { return shape_; }
+    // For inspection. Valid as long as the manager.
+    CacheParts parts() const;
 
     // The longest prefix of `tokens` that every group still holds as far as its window reaches
     // back; with state groups, up to the last checkpoint that all of them hold. At least the last
@@ -71,10 +65,10 @@ class CacheManager {
         return prefix_cache_.match(sequence.state_, tokens);
     }
 
-    // Shares the matched blocks, and takes blocks for the rest of `tokens`, up to most_blocks(), so
-    // that computing them cannot run out of blocks. False, with nothing changed, if fewer than
-    // `headroom` blocks of a group would be left. REQUIRES: the sequence is empty; the match is of
-    // the same tokens.
+    // Shares the matched blocks, and takes blocks for the rest of `tokens`, up to
+    // CacheShape::max_blocks(), so that computing them cannot run out of blocks. False, with
+    // nothing changed, if fewer than `headroom` blocks of a group would be left. REQUIRES: the
+    // sequence is empty; the match is of the same tokens.
     bool admit(SequenceBlocks& sequence, const PrefixMatch& match, int32_t num_tokens,
                int32_t largest_step, int32_t headroom);
     // Blocks of the group that admit() with these arguments is short of; 0 if none.
@@ -92,14 +86,14 @@ class CacheManager {
     }
 
     // The tokens of a waiting sequence: if the eviction policy uses hints, it spares the blocks
-    // cached of them now or later. Holds until the sequence is admitted or released, or the next
+    // cached of them now or later. Holds until the sequence is admitted or freed, or the next
     // call. No tokens: removes the hint. Takes no block. REQUIRES: as match().
-    void expect(SequenceBlocks& sequence, std::span<const int32_t> tokens) {
+    void set_reuse_hint(SequenceBlocks& sequence, std::span<const int32_t> tokens) {
         hints_.set(sequence.state_, tokens);
     }
 
     // `child` continues `parent`: shares the blocks of its first `num_positions` positions in all
-    // groups. Both must call make_last_block_private() before they write. REQUIRES: `child` is
+    // groups. Both must call copy_on_write() before they write. REQUIRES: `child` is
     // empty, of the same extras, and its tokens begin with the parent's first `num_positions`,
     // which include all committed ones.
     void fork(SequenceBlocks& child, const SequenceBlocks& parent,
@@ -111,9 +105,8 @@ class CacheManager {
     // sequence: a checkpoint or a shared state is copied to a slot of the sequence's own, and a
     // state at a block boundary is kept as a checkpoint if a slot is available. REQUIRES: the block
     // of `next_position` is not cached.
-    bool make_last_block_private(SequenceBlocks& sequence, int32_t next_position,
-                                 std::vector<BlockMove>& copies,
-                                 std::vector<TableChange>& changes) {
+    bool copy_on_write(SequenceBlocks& sequence, int32_t next_position,
+                       std::vector<BlockMove>& copies, std::vector<TableChange>& changes) {
         return copy_on_write_.make_writable(sequence.state_, next_position, copies, changes);
     }
 
@@ -146,7 +139,6 @@ class CacheManager {
     }
     // Of the group where it is worst, as in detailed_stats(). O(blocks).
     double fragmentation() const;
-    bool needs_defragmentation(double threshold) const { return fragmentation() > threshold; }
 
     // The plan with this number reads or writes the sequence's blocks. REQUIRES: numbers do not
     // fall.
@@ -159,21 +151,19 @@ class CacheManager {
     }
     // All plans up to this one are committed: the blocks freed under them can be reused.
     void plan_committed(uint64_t plan_number);
-    // Whether blocks were freed that an uncommitted plan still names.
-    bool awaits_commit() const { return deferred_.has_blocks(); }
 
     // The first `num_computed` of `tokens` are committed: inserts the full blocks into the prefix
     // cache, frees those that no later query reads.
     void commit(SequenceBlocks& sequence, std::span<const int32_t> tokens, int32_t num_computed);
 
     // Frees all blocks, the last ones first; cached ones can be found until they are evicted.
-    void release(SequenceBlocks& sequence);
+    void free(SequenceBlocks& sequence);
     // The same for a sequence whose content may be wrong: the blocks that it inserted are removed
     // from the prefix cache.
     void discard(SequenceBlocks& sequence);
     // The memory of the blocks, host blocks too, is lost: clears the prefix cache; no plan is
-    // uncommitted. REQUIRES: every sequence is released.
-    void forget_contents();
+    // uncommitted. REQUIRES: every sequence is freed.
+    void clear();
 
     // Blocks that can still be taken, in the group where they are fewest: free and cached ones.
     // State groups do not count, because admitted sequences do not grow in them.
@@ -183,13 +173,6 @@ class CacheManager {
     CacheStats stats() const;
     // O(blocks and tables).
     DetailedCacheStats detailed_stats() const;
-    // Of the living sequences, those whose tables hold the block, in no order.
-    std::vector<uint64_t> owners(int32_t group, BlockId block) const;
-
-    // For inspection.
-    const PrefixIndex& index() const { return index_; }
-    const BlockPool& pool(int32_t group) const { return pools_[group]; }
-
     // Throws internal if references differ from the occurrences in the tables of `sequences` (all
     // there are), or a part is inconsistent; slow, for tests.
     void check_integrity(std::span<const SequenceBlocks* const> sequences) const;
@@ -197,15 +180,8 @@ class CacheManager {
   private:
     friend class SequenceBlocks;
 
-    void add(CacheSequence& sequence) { tables_.add(sequence); }
-    void remove(CacheSequence& sequence) { tables_.remove(sequence); }
-    void replace(const CacheSequence& from, CacheSequence& to) noexcept {
-        tables_.replace(to);
-        hints_.replace(from, to);
-    }
     void commit_blocks(CacheSequence& sequence, std::span<const int32_t> tokens,
                        int32_t num_computed);
-    CacheParts parts() const;
 
     // Each part uses those before it.
     CacheShape shape_;

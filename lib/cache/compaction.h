@@ -1,4 +1,4 @@
-// What changes when blocks move: plain data for whoever has the memory and the workers' tables.
+// Block copies and table changes, as plain data for the workers.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct BlockMove {
     bool operator==(const BlockMove&) const = default;
 };
 
-// Entry `index` of the owner's table in the group is this block from now on.
+// Entry `index` of the owner's table in the group becomes this block.
 struct TableChange {
     uint64_t owner = 0;
     int32_t group = 0;
@@ -28,11 +28,11 @@ struct TableChange {
 };
 
 struct Compaction {
-    // Before anything else of the next plan. No block is both left and filled, so the order among
-    // them does not matter.
+    // To run before anything else of the next plan. No block is both read and written: their order
+    // does not matter.
     std::vector<BlockMove> moves;
     std::vector<TableChange> changes;
-    int32_t num_dropped = 0;  // cached contents that did not fit
+    int32_t num_dropped = 0;  // cached blocks that did not fit and were evicted
 };
 
 struct CompactionCounts {

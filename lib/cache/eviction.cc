@@ -10,8 +10,8 @@
 namespace nvllm {
 namespace {
 
-// Every hit on a content is one on those before it, so children never have more. Hits do not age:
-// what was loved once stays long after (see the replay test); "cost" is the row that forgets.
+// Every hit on a node is one on its parents too: children never have more. Hits do not decay: a
+// block with many old hits stays long (see the replay test); the values of "cost" decay.
 double fewest_hits(const BlockUse& use, const EvictionCosts&) {
     return static_cast<double>(use.num_hits);
 }
@@ -22,7 +22,7 @@ double deepest(const BlockUse& use, const EvictionCosts&) {
 }
 
 // The logarithm of the time expected to be saved: chance of reuse times cost. The chance of a
-// content that nobody waits for grows with its recent uses and halves with every half-life, the
+// node without a reuse hint grows with its recent uses and halves with every half-life, the
 // combined recency and frequency of Lee et al., "LRFU", IEEE Transactions on Computers 2001: as a
 // logarithm it falls equally for all, so the order stays while time passes.
 double expected_saving(const BlockUse& use, const EvictionCosts& costs) {
@@ -32,10 +32,10 @@ double expected_saving(const BlockUse& use, const EvictionCosts& costs) {
 }
 
 // Why children need no rule of their own but under "cost":
-//   lru   a sequence gives up its last block first, so children are unused longer than parents
-//   lfu   children have at most as many hits, and of equal ones the longest unused goes
+//   lru   a sequence frees its last block first, so children are unused longer than parents
+//   lfu   children have at most as many hits, and of equal ones the longest unused is evicted
 //   size  children are deeper
-//   cost  a deeper block costs more, so its parent would go first and take the child's worth along
+//   cost  a deeper block costs more: its parent would be evicted first, and the child be lost too
 constexpr EvictionPolicy kPolicies[] = {
     {"lru", nullptr, false, false},
     {"lfu", fewest_hits, false, false},

@@ -1,7 +1,7 @@
-// Eviction policies: which cached block that nobody uses is given up first.
+// Eviction policies: which cached block that no sequence uses is evicted first.
 //
-// No clock is read here: time is a count of blocks asked for (a tick), so that the same requests in
-// the same order always evict the same blocks.
+// Time is a logical clock, a count of blocks asked for (ticks): the same requests in the same order
+// always evict the same blocks.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace nvllm {
 
-// What computing a block again costs, and how its chance of reuse fades. Only the relations of the
-// costs matter; measured seconds may be given.
+// Costs of computing a block again, and the decay of its chance of reuse. Only the ratios of the
+// costs matter; measured seconds are allowed.
 struct EvictionCosts {
     // One token through the layers, without its reading of earlier positions.
     double per_token = 1.0;
@@ -24,7 +24,7 @@ struct EvictionCosts {
     double half_life_in_capacities = 1.0;
 };
 
-// What is known of a cached block when nobody uses it any more.
+// Eviction metadata of a cached block.
 struct BlockUse {
     int32_t depth = 0;         // blocks before it in its sequence
     int32_t block_size = 0;    // tokens
@@ -37,12 +37,12 @@ struct BlockUse {
 
 struct EvictionPolicy {
     const char* name;
-    // The block with the smaller value goes first, of equal ones the one longest unused. Values are
-    // compared without being brought up to date, so ageing must not change their order. Null: the
-    // longest unused goes first.
+    // The block with the smaller value is evicted first, of equal ones the one longest unused.
+    // Values are compared without an update: decay must not change their order. Null: the longest
+    // unused is evicted first.
     double (*value)(const BlockUse& use, const EvictionCosts& costs);
-    // In groups without a window, a block whose content goes on in another cached block waits until
-    // that one is gone: without it the other could not be reached.
+    // In groups without a window, a block with a cached child is evicted after the child: without
+    // its parent a child cannot be found.
     bool children_first;
     // Blocks with a reuse hint are certain of reuse. Their values do not decay; the values of
     // others are lowered by the half-lives since the start when the two are compared.
@@ -52,10 +52,10 @@ struct EvictionPolicy {
 // Time to compute a block again, in the unit of the costs.
 double recompute_cost(const BlockUse& use, const EvictionCosts& costs);
 
-// All there are.
+// All policies.
 std::span<const EvictionPolicy> eviction_policies();
 
-// The row with this name. Throws bad_config, with the names there are, when there is none.
+// The policy with this name. Throws bad_config, with all names, if there is none.
 const EvictionPolicy& find_eviction(std::string_view name);
 
 }  // namespace nvllm

@@ -1,4 +1,4 @@
-// The heaps and the places of blocks in them.
+// The heaps and the positions of blocks in them.
 #include "lib/cache/eviction_queue.h"
 
 #include <utility>
@@ -12,13 +12,13 @@ int32_t EvictionQueue::size() const {
 }
 
 bool EvictionQueue::contains(BlockId block) const {
-    return block < static_cast<BlockId>(places_.size()) && places_[block].index != kNone;
+    return block < static_cast<BlockId>(positions_.size()) && positions_[block].index != kNone;
 }
 
 EvictionRank EvictionQueue::rank_of(BlockId block) const {
     NVLLM_CHECK(contains(block), "the block is not in the eviction queue");
-    const Place place = places_[block];
-    return (place.expected ? expected_ : others_)[place.index].rank;
+    const Position position = positions_[block];
+    return (position.expected ? expected_ : others_)[position.index].rank;
 }
 
 bool EvictionQueue::before(const Entry& one, const Entry& other) {
@@ -29,32 +29,33 @@ bool EvictionQueue::before(const Entry& one, const Entry& other) {
 
 void EvictionQueue::push(BlockId block, const EvictionRank& rank) {
     NVLLM_CHECK(!contains(block), "a block is unused twice");
-    if (block >= static_cast<BlockId>(places_.size())) places_.resize(block + 1);
+    if (block >= static_cast<BlockId>(positions_.size())) positions_.resize(block + 1);
     insert({rank, next_number_++, block});
 }
 
 void EvictionQueue::remove(BlockId block) { extract(block); }
 
-void EvictionQueue::rank_anew(BlockId block, const EvictionRank& rank) {
+void EvictionQueue::rerank(BlockId block, const EvictionRank& rank) {
     Entry entry = extract(block);
     entry.rank = rank;
     insert(entry);
 }
 
 void EvictionQueue::replace(BlockId from, BlockId to) {
-    NVLLM_CHECK(contains(from) && !contains(to), "only one block can take over a place");
-    if (to >= static_cast<BlockId>(places_.size())) places_.resize(to + 1);
-    const Place place = std::exchange(places_[from], {});
-    heap(place.expected)[place.index].block = to;
-    places_[to] = place;
+    NVLLM_CHECK(contains(from) && !contains(to),
+                "a block moves from the queue to one that is not in it");
+    if (to >= static_cast<BlockId>(positions_.size())) positions_.resize(to + 1);
+    const Position position = std::exchange(positions_[from], {});
+    heap(position.expected)[position.index].block = to;
+    positions_[to] = position;
 }
 
-std::optional<BlockId> EvictionQueue::first(double ageing) const {
+std::optional<BlockId> EvictionQueue::first(double decay) const {
     if (others_.empty() && expected_.empty()) return std::nullopt;
     if (expected_.empty()) return others_.front().block;
     if (others_.empty()) return expected_.front().block;
     Entry other = others_.front();
-    other.rank.value -= ageing;
+    other.rank.value -= decay;
     return before(expected_.front(), other) ? expected_.front().block : other.block;
 }
 
@@ -68,22 +69,22 @@ void EvictionQueue::insert(const Entry& entry) {
 
 EvictionQueue::Entry EvictionQueue::extract(BlockId block) {
     NVLLM_CHECK(contains(block), "the block is not in the eviction queue");
-    const Place place = std::exchange(places_[block], {});
-    Heap& heap = this->heap(place.expected);
-    const Entry entry = heap[place.index];
+    const Position position = std::exchange(positions_[block], {});
+    Heap& heap = this->heap(position.expected);
+    const Entry entry = heap[position.index];
     const Entry last = heap.back();
     heap.pop_back();
     if (last.block != block) {
-        put(heap, place.index, last);
-        rise(heap, place.index);
-        sink(heap, places_[last.block].index);
+        put(heap, position.index, last);
+        rise(heap, position.index);
+        sink(heap, positions_[last.block].index);
     }
     return entry;
 }
 
 void EvictionQueue::put(Heap& heap, int32_t index, const Entry& entry) {
     heap[index] = entry;
-    places_[entry.block] = {index, entry.rank.expected};
+    positions_[entry.block] = {index, entry.rank.expected};
 }
 
 void EvictionQueue::rise(Heap& heap, int32_t index) {
@@ -110,14 +111,14 @@ void EvictionQueue::sink(Heap& heap, int32_t index) {
 
 void EvictionQueue::check_integrity() const {
     int32_t known = 0;
-    for (const Place& place : places_) known += place.index != kNone;
-    NVLLM_CHECK(known == size(), "the eviction queue knows another number of blocks");
+    for (const Position& position : positions_) known += position.index != kNone;
+    NVLLM_CHECK(known == size(), "the eviction queue counts another number of blocks");
     for (const Heap* heap : {&others_, &expected_}) {
         for (size_t i = 0; i < heap->size(); ++i) {
             const Entry& entry = (*heap)[i];
-            const Place& place = places_[entry.block];
-            NVLLM_CHECK(place.index == static_cast<int32_t>(i), "a block's place is wrong");
-            NVLLM_CHECK(place.expected == (heap == &expected_), "a block is in the wrong heap");
+            const Position& position = positions_[entry.block];
+            NVLLM_CHECK(position.index == static_cast<int32_t>(i), "a block's position is wrong");
+            NVLLM_CHECK(position.expected == (heap == &expected_), "a block is in the wrong heap");
             NVLLM_CHECK(i == 0 || !before(entry, (*heap)[(i - 1) / 2]), "a heap is out of order");
         }
     }

@@ -1,8 +1,7 @@
-// Cached blocks that nobody uses, with the one that goes first at hand: binary heaps in which a
-// block's place is known, so that it can be taken out or ranked anew.
+// The cached blocks that no sequence uses, in the order of eviction: binary heaps with the position
+// of each block, from which any block can be removed or reranked.
 //
-// Blocks that waiting sequences will ask for stand in a heap of their own, because their values do
-// not age as the others' do.
+// Blocks with a reuse hint are in a heap of their own, because their values do not decay.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +14,30 @@ namespace nvllm {
 using BlockId = int32_t;
 
 struct EvictionRank {
-    bool has_children = false;  // goes after all that have none
-    bool expected = false;      // its value does not age
-    double value = 0.0;         // the smaller goes first
+    bool has_children = false;  // is evicted after all that have none
+    bool expected = false;      // has a reuse hint: its value does not decay
+    double value = 0.0;         // the smaller is evicted first
 };
 
-// Every change costs a logarithm of the size, every question O(1).
+// Changes are O(log size), queries O(1).
 class EvictionQueue {
   public:
     int32_t size() const;
-    // Behind those of equal rank. REQUIRES: not in the queue.
+    // After those of equal rank. REQUIRES: not in the queue.
     void push(BlockId block, const EvictionRank& rank);
     // REQUIRES: in the queue.
     void remove(BlockId block);
-    // Keeps its place among those of equal rank. REQUIRES: in the queue.
-    void rank_anew(BlockId block, const EvictionRank& rank);
-    // Another block takes over the place. REQUIRES: `from` is in the queue, `to` is not.
+    // Keeps its order among those of equal rank. REQUIRES: in the queue.
+    void rerank(BlockId block, const EvictionRank& rank);
+    // Another block gets the position. REQUIRES: `from` is in the queue, `to` is not.
     void replace(BlockId from, BlockId to);
-    // What goes first, when values that age are lowered by `ageing`.
-    std::optional<BlockId> first(double ageing) const;
+    // The block that is evicted first if values that decay are lowered by `decay`.
+    std::optional<BlockId> first(double decay) const;
     bool contains(BlockId block) const;
     // REQUIRES: in the queue.
     EvictionRank rank_of(BlockId block) const;
 
-    // Throws internal when a heap is out of order or a place is wrong.
+    // Throws internal if a heap is out of order or a position is wrong.
     void check_integrity() const;
 
   private:
@@ -47,7 +46,7 @@ class EvictionQueue {
         uint64_t number = 0;  // of arrival
         BlockId block = 0;
     };
-    struct Place {
+    struct Position {
         int32_t index = kNone;
         bool expected = false;
     };
@@ -64,7 +63,7 @@ class EvictionQueue {
 
     Heap others_;
     Heap expected_;
-    std::vector<Place> places_;  // per block, as far as one was ever in the queue
+    std::vector<Position> positions_;  // per block, as far as one was ever in the queue
     uint64_t next_number_ = 0;
 };
 

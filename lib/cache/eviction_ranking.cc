@@ -27,7 +27,7 @@ void EvictionRanking::rerank(const PrefixNode& node, int32_t group) {
     if (policy_.value == nullptr) return;
     const std::optional<BlockId> block = PrefixIndex::block(node, group);
     if (!block || pools_[group].references(*block) > 0) return;
-    pools_[group].rank_anew(*block, rank(node, group));
+    pools_[group].rerank(*block, rank(node, group));
 }
 
 void EvictionRanking::rerank(const PrefixNode& node) {

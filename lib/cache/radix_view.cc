@@ -1,4 +1,4 @@
-// Joining contents to runs, and walking along them.
+// Joining nodes to runs, and walking along them.
 #include "lib/cache/radix_view.h"
 
 #include <algorithm>
@@ -27,9 +27,9 @@ void add_content(RadixRun& run, const PrefixNode& node, const CacheManager& cach
     ++run.num_contents;
     run.last_use = std::max(run.last_use, node.last_use);
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
-        for (const BlockId block : cache.index().blocks(node, group)) {
+        for (const BlockId block : cache.parts().index.blocks(node, group)) {
             run.blocks[group].push_back(block);
-            run.references += cache.pool(group).references(block);
+            run.references += cache.parts().pools[group].references(block);
         }
     }
 }
@@ -60,24 +60,24 @@ const PrefixNode* next_in_run(const PrefixNode* node, const Children& children) 
 RadixView radix_view(const CacheManager& cache) {
     RadixView view;
     view.block_size = cache.block_size();
-    const Children children = children_of(cache.index());
+    const Children children = children_of(cache.parts().index);
     struct Start {
         const PrefixNode* node;
         std::optional<int32_t> parent;
     };
     std::vector<Start> open;  // a stack: paths may be longer than a call stack is deep
-    const auto push_children = [&](const PrefixNode* node, std::optional<int32_t> place) {
+    const auto push_children = [&](const PrefixNode* node, std::optional<int32_t> index) {
         const auto found = children.find(node);
         if (found == children.end()) return;
         for (size_t i = found->second.size(); i > 0; --i)
-            open.push_back({found->second[i - 1], place});
+            open.push_back({found->second[i - 1], index});
     };
     push_children(nullptr, std::nullopt);
     while (!open.empty()) {
         const Start start = open.back();
         open.pop_back();
-        const auto place = static_cast<int32_t>(view.runs.size());
-        (start.parent ? view.runs[*start.parent].children : view.roots).push_back(place);
+        const auto index = static_cast<int32_t>(view.runs.size());
+        (start.parent ? view.runs[*start.parent].children : view.roots).push_back(index);
         RadixRun run = begin_run(*start.node, start.parent, cache);
         const PrefixNode* last = start.node;
         while (const PrefixNode* next = next_in_run(last, children)) {
@@ -85,7 +85,7 @@ RadixView radix_view(const CacheManager& cache) {
             last = next;
         }
         view.runs.push_back(std::move(run));
-        push_children(last, place);
+        push_children(last, index);
     }
     return view;
 }

@@ -1,5 +1,5 @@
-// The prefix index as a tree of runs of tokens: plain data for looking at and for asking how much
-// of a prompt is known, token by token. A picture of one moment.
+// The prefix index as a tree of runs of tokens: plain data for inspection and for the longest known
+// prefix of a prompt, token by token. A copy of one moment.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace nvllm {
 
-// Contents of blocks that follow one another without a fork in between.
+// Nodes that follow one another without a fork in between.
 struct RadixRun {
-    std::optional<int32_t> parent;  // place of the run before it; none: begins a sequence
-    std::vector<int32_t> children;  // places of the runs after it
+    std::optional<int32_t> parent;  // index of the run before it; none: begins a sequence
+    std::vector<int32_t> children;  // indices of the runs after it
     std::vector<int32_t> tokens;
     std::string extra;  // of its first block, see CacheKeyExtras; those of later blocks break a run
     int32_t first_depth = 0;                   // blocks before it

@@ -17,8 +17,8 @@ SequenceBlocks::SequenceBlocks(CacheManager& manager, const CacheKeyExtras& extr
     state_.owner = owner;
     state_.extras = block_extras(extras, manager.block_size());
     state_.tables.resize(static_cast<size_t>(manager.num_groups()));
-    if (manager.has_states()) state_.checkpoints.resize(state_.tables.size());
-    manager.add(state_);
+    if (manager.shape().has_states()) state_.checkpoints.resize(state_.tables.size());
+    manager.tables_.add(state_);
 }
 
 SequenceBlocks::SequenceBlocks(CacheManager& manager, std::string_view salt, uint64_t owner)
@@ -27,13 +27,15 @@ SequenceBlocks::SequenceBlocks(CacheManager& manager, std::string_view salt, uin
 
 SequenceBlocks::SequenceBlocks(SequenceBlocks&& other) noexcept
     : manager_(std::exchange(other.manager_, nullptr)), state_(std::move(other.state_)) {
-    if (manager_ != nullptr) manager_->replace(other.state_, state_);
+    if (manager_ == nullptr) return;
+    manager_->tables_.replace(state_);
+    manager_->hints_.replace(other.state_, state_);
 }
 
 SequenceBlocks::~SequenceBlocks() {
     if (manager_ == nullptr) return;
-    manager_->release(*this);
-    manager_->remove(state_);
+    manager_->free(*this);
+    manager_->tables_.remove(state_);
 }
 
 std::vector<std::vector<BlockId>> SequenceBlocks::block_tables() const {

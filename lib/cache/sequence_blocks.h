@@ -90,7 +90,7 @@ class SequenceBlocks {
     // Whether it holds no device blocks in any group.
     bool empty() const { return state_.empty(); }
     // Leading blocks in the prefix cache, including those that left the window since.
-    int32_t num_published_blocks() const { return state_.num_cached; }
+    int32_t num_cached_blocks() const { return state_.num_cached; }
     // Whether its content lies in host memory.
     bool swapped_out() const { return state_.swapped_out(); }
 

@@ -23,9 +23,9 @@ HostBlockId SwapSpace::take(int32_t group) {
     return block;
 }
 
-void SwapSpace::give_back(int32_t group, HostBlockId block) {
+void SwapSpace::free(int32_t group, HostBlockId block) {
     Group& to = groups_[group];
-    NVLLM_CHECK(to.taken[block], "host block " + std::to_string(block) + " is given back twice");
+    NVLLM_CHECK(to.taken[block], "host block " + std::to_string(block) + " is freed twice");
     to.taken[block] = false;
     to.free.push_back(block);
 }

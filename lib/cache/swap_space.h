@@ -1,5 +1,5 @@
-// Blocks in host memory, a fixed number for each cache group, for sequences whose device blocks are
-// needed elsewhere. Only numbers: whoever copies has the memory. Not thread-safe.
+// Blocks in host memory (CPU blocks), a fixed number for each cache group, for sequences that are
+// swapped out. It counts blocks; the worker has the memory and copies. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace nvllm {
 // The number of a host block in its group, from 0.
 using HostBlockId = int32_t;
 
-// One block to copy between device and host, in the direction that the call says.
+// One block to copy between device and host, in the direction of the call that returned it.
 struct SwapMove {
     int32_t group = 0;
     int32_t device_block = 0;
@@ -22,7 +22,7 @@ struct SwapMove {
 struct SwapCounts {
     int64_t blocks_out = 0;
     int64_t blocks_in = 0;
-    int64_t blocks_found = 0;  // of those out, still on the device when they were wanted back
+    int64_t blocks_found = 0;  // of those out, still cached on the device at swap-in
     int64_t sequences_out = 0;
     int64_t sequences_in = 0;
 };
@@ -35,7 +35,7 @@ class SwapSpace {
     // REQUIRES: a block of the group is free.
     HostBlockId take(int32_t group);
     // REQUIRES: the block is taken.
-    void give_back(int32_t group, HostBlockId block);
+    void free(int32_t group, HostBlockId block);
 
     int32_t num_total(int32_t group) const {
         return static_cast<int32_t>(groups_[group].taken.size());

@@ -123,12 +123,12 @@ void Swapper::free_after(CacheSequence& sequence, uint64_t plan_number) {
 // Plans that read them have named them already or never will.
 void Swapper::free_host_blocks(CacheSequence& sequence) {
     for (const CacheSequence::HostBlock& host : sequence.returning) {
-        swap_space_.give_back(host.group, host.block);
+        swap_space_.free(host.group, host.block);
     }
     sequence.returning.clear();
     for (int32_t group = 0; sequence.swapped_out() && group < shape_.num_groups(); ++group) {
         for (const HostBlockId host : sequence.swapped[group].blocks) {
-            swap_space_.give_back(group, host);
+            swap_space_.free(group, host);
         }
     }
     sequence.swapped.clear();

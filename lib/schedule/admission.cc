@@ -32,7 +32,7 @@ int32_t rope_choice(const SchedulerConfig& config, int32_t length, const Request
 int32_t most_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,
                     int32_t length, const Request& request) {
     const int32_t each =
-        cache.most_blocks(group, num_positions(length, request), config.largest_step());
+        cache.shape().max_blocks(group, num_positions(length, request), config.largest_step());
     const SamplingParams& sampling = request.sampling;
     return sampling.use_beam_search ? each * sampling.num_sequences() : each;
 }

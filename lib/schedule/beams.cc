@@ -102,7 +102,7 @@ void Scheduler::rest(ScheduledSequence& scheduled) {
     if (scheduled.sequence.state != SequenceState::running) waiting_.remove(scheduled);
     if (scheduled.sequence.state != SequenceState::waiting) scheduled.sequence.withdraw(now_s_);
     leave_running();
-    cache_.release(scheduled.cache);
+    cache_.free(scheduled.cache);
     scheduled.disconnect_reason = DisconnectReason::none;
     scheduled.untold_tokens.clear();
 }
@@ -140,8 +140,8 @@ std::vector<BeamResult> Scheduler::take_beam_results() { return std::exchange(be
 // none left and nobody yields.
 bool Scheduler::make_private(PlanBuilder& builder, ScheduledSequence& scheduled) {
     std::vector<TableChange> changes;
-    while (!cache_.make_last_block_private(scheduled.cache, scheduled.sequence.num_planned(),
-                                           copies_, changes)) {
+    while (!cache_.copy_on_write(scheduled.cache, scheduled.sequence.num_planned(), copies_,
+                                 changes)) {
         if (!take_victim(builder, scheduled)) return false;
     }
     if (scheduled.told) {

@@ -195,7 +195,7 @@ void Scheduler::tell(PlanBuilder& builder, ScheduledSequence& scheduled,
 bool Scheduler::take_victim(PlanBuilder& builder, const ScheduledSequence& requester) {
     builder.short_of_blocks = true;
     // Blocks are on their way back already.
-    if (cache_.awaits_commit()) return false;
+    if (cache_.parts().deferred.has_blocks()) return false;
     ScheduledSequence* victim =
         choose_victim(running_, waiting_.all(), &requester, policy_, now_s_);
     if (victim == nullptr) return false;

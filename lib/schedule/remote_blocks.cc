@@ -44,7 +44,7 @@ bool Scheduler::remote_blocks_arrived(SequenceId id, int32_t num_tokens, double 
     ScheduledSequence* scheduled = lookup(id);
     if (scheduled == nullptr || !scheduled->lease_end_s) return false;
     Sequence& sequence = scheduled->sequence;
-    const int32_t num_found = scheduled->cache.num_published_blocks() * cache_.block_size();
+    const int32_t num_found = scheduled->cache.num_cached_blocks() * cache_.block_size();
     const int32_t num_computed = std::clamp(num_tokens, num_found, sequence.num_tokens() - 1);
     // A policy may rank it by what is left to compute.
     waiting_.remove(*scheduled);
@@ -75,8 +75,8 @@ void Scheduler::end_leases(double until_s) {
 }
 
 void Scheduler::wait_without_blocks(ScheduledSequence& scheduled) {
-    cache_.release(scheduled.cache);
-    cache_.expect(scheduled.cache, scheduled.sequence.token_ids);
+    cache_.free(scheduled.cache);
+    cache_.set_reuse_hint(scheduled.cache, scheduled.sequence.token_ids);
 }
 
 }  // namespace nvllm

@@ -42,7 +42,7 @@ void Scheduler::take_moves(Compaction&& compaction) {
 // In a paged pool this helps nobody to a block; it keeps the end of the pool free to be given back.
 void Scheduler::move_blocks_together() {
     if (config_.defrag_threshold <= 0.0 || counters_.steps % kStepsBetweenLooks != 0) return;
-    if (!blocks_can_move() || !cache_.needs_defragmentation(config_.defrag_threshold)) return;
+    if (!blocks_can_move() || cache_.fragmentation() <= config_.defrag_threshold) return;
     std::vector<int32_t> targets;
     for (int32_t group = 0; group < cache_.num_groups(); ++group) {
         const BlockCounts counts = cache_.counts(group);

@@ -61,7 +61,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
         sequence->sequence.turn = next_turn_++;
         // Beams but the first come out of forks.
         if (index == 0 || !request.sampling.use_beam_search) {
-            cache_.expect(sequence->cache, sequence->sequence.token_ids);
+            cache_.set_reuse_hint(sequence->cache, sequence->sequence.token_ids);
             waiting_.add(*sequence, now_s_);
         }
         sequences_.emplace(id, std::move(sequence));
@@ -246,7 +246,7 @@ void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
     if (reason == FinishReason::error) {
         cache_.discard(scheduled.cache);
     } else {
-        cache_.release(scheduled.cache);
+        cache_.free(scheduled.cache);
     }
     ScheduledRequest& request = *scheduled.request;
     --request.num_active;
@@ -338,13 +338,13 @@ std::vector<SequenceId> Scheduler::reset_worker() {
     moves_.clear();
     table_changes_.clear();
     for (auto& [id, sequence] : sequences_) {
-        cache_.release(sequence->cache);
+        cache_.free(sequence->cache);
         sequence->told = false;
         sequence->untold_tokens.clear();
     }
-    cache_.forget_contents();
+    cache_.clear();
     for (ScheduledSequence* sequence : waiting_.all()) {
-        cache_.expect(sequence->cache, sequence->sequence.token_ids);
+        cache_.set_reuse_hint(sequence->cache, sequence->sequence.token_ids);
     }
     // The prompts' blocks are gone too: one continuation of each request computes them again.
     for (auto& [id, request] : requests_) {

@@ -19,9 +19,9 @@ BlockState state_of(const BlockPool& pool, BlockId block) {
 }
 
 GroupSnapshot snapshot_group(const CacheManager& cache, int32_t group, CacheGroupStats stats) {
-    const BlockPool& pool = cache.pool(group);
+    const BlockPool& pool = cache.parts().pools[group];
     GroupSnapshot out;
-    out.window = cache.window(group);
+    out.window = cache.shape().window(group);
     out.stats = stats;
     for (BlockId block = 0; block < pool.num_total(); ++block) {
         out.states.push_back(state_of(pool, block));
@@ -80,7 +80,7 @@ SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled, int32_t n
     out.first_token_s = sequence.first_token_s;
     out.swapped_out = scheduled.cache.swapped_out();
     out.lease_end_s = scheduled.lease_end_s;
-    out.num_published_blocks = scheduled.cache.num_published_blocks();
+    out.num_published_blocks = scheduled.cache.num_cached_blocks();
     out.tables = snapshot_tables(scheduled.cache, num_groups);
     return out;
 }
@@ -89,7 +89,7 @@ ConfigSnapshot snapshot_config(const SchedulerConfig& config, const CacheManager
                                const std::string& eviction) {
     ConfigSnapshot out;
     out.block_size = cache.block_size();
-    out.enable_prefix_caching = cache.prefix_caching();
+    out.enable_prefix_caching = cache.parts().prefix_cache.enabled();
     out.eviction_policy = eviction;
     out.scheduling_policy = config.policy;
     out.max_num_seqs = config.max_num_seqs;
@@ -148,7 +148,7 @@ const char* block_state_name(BlockState state) {
 Snapshot Scheduler::snapshot(SnapshotDetail detail, double now_s) const {
     Snapshot out;
     out.now_s = now_s;
-    out.tick = cache_.tick();
+    out.tick = cache_.parts().ranking.tick();
     out.scheduler = stats();
     out.cache = cache_.detailed_stats();
     out.config = snapshot_config(config_, cache_, out.cache.eviction);

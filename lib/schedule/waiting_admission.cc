@@ -84,7 +84,7 @@ bool Scheduler::ready(const ScheduledSequence& scheduled) const {
     const ScheduledRequest& request = *scheduled.request;
     if (scheduled.lease_end_s || request.is_held) return false;
     if (request.beams != nullptr) return true;
-    if (!cache_.prefix_caching() || request.prompt_computed) return true;
+    if (!cache_.parts().prefix_cache.enabled() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.
     if (scheduled.sequence.num_prompt_tokens <= cache_.block_size()) return true;
     return request.leader == scheduled.sequence.id;
@@ -130,8 +130,8 @@ bool Scheduler::swap_in(PlanBuilder& builder, ScheduledSequence& scheduled, int3
     Sequence& sequence = scheduled.sequence;
     const int32_t count = builder.budget.grant(sequence.num_unplanned());
     if (count == 0) return false;
-    const int32_t more = cache_.num_blocks_for(sequence.num_computed + count) -
-                         cache_.num_blocks_for(sequence.num_computed);
+    const int32_t more = cache_.shape().num_blocks_for(sequence.num_computed + count) -
+                         cache_.shape().num_blocks_for(sequence.num_computed);
     if (!cache_.swap_in(scheduled.cache, headroom + more, builder.plan.swaps_in)) return false;
     sequence.swap_in(now_s_);
     ++counters_.swaps_in;

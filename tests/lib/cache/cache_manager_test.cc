@@ -59,7 +59,7 @@ TEST_CASE("full blocks of a finished sequence are found, the last token never") 
     CHECK(matched(cache, {}) == 0);
 }
 
-TEST_CASE("only committed tokens are published") {
+TEST_CASE("only blocks of committed tokens are inserted into the prefix cache") {
     CacheManager cache(one_group(8));
     const std::vector<int32_t> tokens = tokens_from(0, 12);
     SequenceBlocks sequence(cache, "");
@@ -67,7 +67,7 @@ TEST_CASE("only committed tokens are published") {
     CHECK(matched(cache, tokens) == 0);
     cache.commit(sequence, tokens, 7);
     CHECK(matched(cache, tokens) == 4);
-    CHECK(sequence.num_published_blocks() == 1);
+    CHECK(sequence.num_cached_blocks() == 1);
     cache.commit(sequence, tokens, 8);
     CHECK(matched(cache, tokens) == 8);
 }
@@ -107,7 +107,7 @@ TEST_CASE("without prefix caching nothing is found and nothing stays") {
     SequenceBlocks sequence(cache, "");
     REQUIRE(run_through(cache, sequence, tokens));
     CHECK(matched(cache, tokens) == 0);
-    cache.release(sequence);
+    cache.free(sequence);
     CHECK(cache.stats().blocks.free == 8);
     CHECK(cache.stats().queried_tokens == 0);
 }
@@ -183,7 +183,7 @@ TEST_CASE("blocks behind the window are given back, and a hit needs only the win
     for (int32_t computed = 4; computed <= 40; computed += 4) {
         REQUIRE(cache.allocate(sequence, computed, added));
         cache.commit(sequence, tokens, computed);
-        CHECK(cache.counts(0).used <= cache.most_blocks(0, 40, 4));
+        CHECK(cache.counts(0).used <= cache.shape().max_blocks(0, 40, 4));
     }
     // Position 40 reads from 35 on: block 8 and later.
     CHECK(sequence.table(0).num_given_back() == 8);
@@ -201,12 +201,12 @@ TEST_CASE("blocks behind the window are given back, and a hit needs only the win
     CHECK(other.table(0).size() == 11);
 }
 
-TEST_CASE("most_blocks is enough for any cut of a sequence into steps, and one less is not") {
+TEST_CASE("max_blocks is enough for any cut of a sequence into steps, and one less is not") {
     std::mt19937 random(3);
     for (const int32_t window : {1, 2, 5, 8, 13}) {
         for (const int32_t largest_step : {1, 3, 8}) {
             const int32_t bound =
-                CacheManager(one_group(1, window)).most_blocks(0, 100, largest_step);
+                CacheManager(one_group(1, window)).shape().max_blocks(0, 100, largest_step);
             CacheManager cache(one_group(bound, window));
             const std::vector<int32_t> tokens = tokens_from(0, 100);
             int32_t most_used = 0;
@@ -259,9 +259,9 @@ TEST_CASE("a block is reused only after the last plan that names it is committed
     REQUIRE(cache.admit(first, cache.match(first, tokens), 8, 64, 0));
     cache.name_in_plan(first, 1);
     cache.name_in_plan(first, 2);
-    cache.release(first);
+    cache.free(first);
     CHECK(first.empty());
-    CHECK(cache.awaits_commit());
+    CHECK(cache.parts().deferred.has_blocks());
     CHECK(cache.stats().blocks.used == 2);
     cache.check_integrity({});
     SequenceBlocks second(cache, "");
@@ -269,7 +269,7 @@ TEST_CASE("a block is reused only after the last plan that names it is committed
     cache.plan_committed(1);
     CHECK_FALSE(cache.admit(second, cache.match(second, tokens), 4, 64, 0));
     cache.plan_committed(2);
-    CHECK_FALSE(cache.awaits_commit());
+    CHECK_FALSE(cache.parts().deferred.has_blocks());
     CHECK(cache.admit(second, cache.match(second, tokens), 4, 64, 0));
 }
 
@@ -297,8 +297,8 @@ TEST_CASE("a sequence that shared once and comes back to an empty cache shares n
         REQUIRE(run_through(cache, first, tokens));
     }
     REQUIRE(run_through(cache, sequence, tokens));
-    cache.release(sequence);
-    cache.forget_contents();
+    cache.free(sequence);
+    cache.clear();
     REQUIRE(run_through(cache, sequence, tokens));
     cache.discard(sequence);
     CHECK(matched(cache, tokens) == 0);
@@ -310,9 +310,9 @@ TEST_CASE("lost memory is found no more") {
     const std::vector<int32_t> tokens = tokens_from(0, 9);
     SequenceBlocks sequence(cache, "");
     REQUIRE(run_through(cache, sequence, tokens));
-    CHECK_THROWS_AS(cache.forget_contents(), Error);
-    cache.release(sequence);
-    cache.forget_contents();
+    CHECK_THROWS_AS(cache.clear(), Error);
+    cache.free(sequence);
+    cache.clear();
     CHECK(matched(cache, tokens) == 0);
     CHECK(cache.stats().blocks.free == 8);
     CHECK(cache.stats().blocks.evictions == 0);

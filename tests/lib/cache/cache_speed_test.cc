@@ -67,7 +67,7 @@ TEST_CASE("time to take and give back a block, free or evicted") {
         const auto take_all = [&](SequenceBlocks& sequence) {
             std::vector<std::vector<BlockId>> added;
             cache.allocate(sequence, kBlocks * 16, added);
-            cache.release(sequence);
+            cache.free(sequence);
         };
         SequenceBlocks sequence(cache, "");
         const double free = fastest(50, [&] { take_all(sequence); });
@@ -77,7 +77,7 @@ TEST_CASE("time to take and give back a block, free or evicted") {
             const std::vector<int32_t> tokens = prompt_of(kBlocks * 16);
             REQUIRE(cache.admit(other, {}, kBlocks * 16, 2048, 0));
             cache.commit(other, tokens, kBlocks * 16);
-            cache.release(other);
+            cache.free(other);
             evicted = std::min(evicted, fastest(1, [&] { take_all(sequence); }));
         }
         MESSAGE(std::string(policy.name), ": free ", free / kBlocks, " ns a block, evicted ",
@@ -98,7 +98,7 @@ TEST_CASE("time to announce a waiting prompt of 50,000 tokens") {
     }
     const double time = fastest(20, [&] {
         SequenceBlocks waiting(cache, "");
-        cache.expect(waiting, tokens);
+        cache.set_reuse_hint(waiting, tokens);
     });
     MESSAGE("hash, expect and forget ", time / 1e6, " ms");
 }

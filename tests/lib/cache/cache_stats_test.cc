@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "lib/cache/cache_inspection.h"
 #include "tests/lib/cache/cache_test_sequences.h"
 
 namespace nvllm {
@@ -40,11 +41,11 @@ TEST_CASE("blocks are counted by group, shared ones once") {
     CHECK(stats.total.blocks.used == 8);
     CHECK(stats.total.waste_slots == 10);
     CHECK(stats.hit_rate == doctest::Approx(8.0 / 19));
-    CHECK(cache.owners(0, one.table(0)[0]).size() == 2);
-    CHECK(cache.owners(0, one.table(0)[2]) == std::vector<uint64_t>{11});
-    CHECK(cache.owners(0, two.table(0)[2]) == std::vector<uint64_t>{12});
-    cache.release(one);
-    CHECK(cache.owners(0, two.table(0)[0]) == std::vector<uint64_t>{12});
+    CHECK(block_owners(cache.parts().tables, 0, one.table(0)[0]).size() == 2);
+    CHECK(block_owners(cache.parts().tables, 0, one.table(0)[2]) == std::vector<uint64_t>{11});
+    CHECK(block_owners(cache.parts().tables, 0, two.table(0)[2]) == std::vector<uint64_t>{12});
+    cache.free(one);
+    CHECK(block_owners(cache.parts().tables, 0, two.table(0)[0]) == std::vector<uint64_t>{12});
 }
 
 TEST_CASE("a last block that forks share is wasted once") {

@@ -117,7 +117,7 @@ class CacheWorld {
         auto& walker = waiting.emplace_back(
             std::make_unique<Walker>(cache, draw(4) == 0 ? "salt" : "", ++last_owner));
         append_tokens(*walker, 1 + draw(40));
-        if (draw(4) != 0) cache.expect(walker->cache, walker->tokens);
+        if (draw(4) != 0) cache.set_reuse_hint(walker->cache, walker->tokens);
     }
 
     void come_in() {
@@ -152,7 +152,7 @@ class CacheWorld {
         std::vector<BlockMove> copies;
         std::vector<TableChange> changes;
         const BlockCounts before = cache.stats().blocks;
-        if (!cache.make_last_block_private(walker->cache, first, copies, changes)) {
+        if (!cache.copy_on_write(walker->cache, first, copies, changes)) {
             wrong += !copies.empty() || !changes.empty();
             wrong += cache.stats().blocks.used != before.used;
             return;

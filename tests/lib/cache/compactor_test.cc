@@ -95,7 +95,7 @@ TEST_CASE("nothing moves while a plan is uncommitted; growing is always possible
     cache.plan_committed(1);
     CHECK_FALSE(cache.compact(just(8)).ok());
     CHECK_FALSE(cache.resize(just(9)).has_value());
-    cache.release(sequence);
+    cache.free(sequence);
     // Blocks that plan 2 names still cannot be cut off.
     CHECK(cache.resize(just(3)).has_value());
     cache.plan_committed(2);
@@ -128,14 +128,14 @@ TEST_CASE("scattered free blocks ask for defragmentation") {
         sequences.push_back(std::make_unique<SequenceBlocks>(cache, ""));
         run_through(cache, *sequences.back(), tokens_from(100 * i, 3));
     }
-    CHECK_FALSE(cache.needs_defragmentation(0.0));
+    CHECK_FALSE(cache.fragmentation() > 0.0);
     for (size_t i = 0; i < 8; i += 2) sequences[i].reset();
     CHECK(cache.detailed_stats().total.fragmentation == doctest::Approx(0.75));
     CHECK(cache.fragmentation() == cache.detailed_stats().total.fragmentation);
-    CHECK(cache.needs_defragmentation(0.7));
-    CHECK_FALSE(cache.needs_defragmentation(0.8));
+    CHECK(cache.fragmentation() > 0.7);
+    CHECK_FALSE(cache.fragmentation() > 0.8);
     REQUIRE(cache.compact(just(4)).ok());
-    CHECK_FALSE(cache.needs_defragmentation(0.0));
+    CHECK_FALSE(cache.fragmentation() > 0.0);
 }
 
 }  // namespace

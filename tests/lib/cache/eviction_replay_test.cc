@@ -68,7 +68,7 @@ Saved replay(const std::string& eviction, size_t num_waiting) {
     for (int i = 0; i < 3000; ++i) {
         while (queue.size() <= num_waiting) {
             queue.push_back({traffic.next(), std::make_unique<SequenceBlocks>(cache, "")});
-            cache.expect(*queue.back().cache, queue.back().tokens);
+            cache.set_reuse_hint(*queue.back().cache, queue.back().tokens);
         }
         const Waiting now = std::move(queue.front());
         queue.pop_front();

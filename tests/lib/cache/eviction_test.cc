@@ -107,12 +107,12 @@ TEST_CASE("cost: what a waiting sequence will ask for stays until it has come or
         CacheManager cache(config);
         use(cache, tokens_from(0, 8));
         SequenceBlocks waiting(cache, "");
-        if (announced) cache.expect(waiting, tokens_from(0, 9));
+        if (announced) cache.set_reuse_hint(waiting, tokens_from(0, 9));
         for (int32_t first = 100; first < 600; first += 100) use(cache, tokens_from(first, 8));
         CHECK(matched(cache, tokens_from(0, 9)) == (announced ? 8 : 0));
         const std::vector<const SequenceBlocks*> all{&waiting};
         cache.check_integrity(all);
-        cache.expect(waiting, {});
+        cache.set_reuse_hint(waiting, {});
         cache.check_integrity(all);
         use(cache, tokens_from(600, 16));
         CHECK(matched(cache, tokens_from(0, 9)) == 0);
@@ -124,7 +124,7 @@ TEST_CASE("cost: what is computed while a sequence waits for it is expected too"
     config.eviction_costs.half_life_in_capacities = 0.25;
     CacheManager cache(config);
     SequenceBlocks waiting(cache, "");
-    cache.expect(waiting, tokens_from(0, 9));
+    cache.set_reuse_hint(waiting, tokens_from(0, 9));
     use(cache, tokens_from(0, 8));
     for (int32_t first = 100; first < 600; first += 100) use(cache, tokens_from(first, 8));
     CHECK(matched(cache, tokens_from(0, 9)) == 8);
@@ -132,7 +132,7 @@ TEST_CASE("cost: what is computed while a sequence waits for it is expected too"
     REQUIRE(cache.admit(waiting, cache.match(waiting, tokens), 9, 64, 0));
     const std::vector<const SequenceBlocks*> all{&waiting};
     cache.check_integrity(all);
-    cache.release(waiting);
+    cache.free(waiting);
     use(cache, tokens_from(600, 16));
     CHECK(matched(cache, tokens) == 0);
 }
@@ -141,10 +141,10 @@ TEST_CASE("a sequence may wait for nothing, twice, and go while it waits") {
     CacheManager cache(small("cost", 4));
     {
         SequenceBlocks waiting(cache, "");
-        cache.expect(waiting, {});
-        cache.expect(waiting, tokens_from(0, 3));
-        cache.expect(waiting, tokens_from(0, 20));
-        cache.expect(waiting, tokens_from(0, 20));
+        cache.set_reuse_hint(waiting, {});
+        cache.set_reuse_hint(waiting, tokens_from(0, 3));
+        cache.set_reuse_hint(waiting, tokens_from(0, 20));
+        cache.set_reuse_hint(waiting, tokens_from(0, 20));
         SequenceBlocks moved(std::move(waiting));
         use(cache, tokens_from(0, 8));
         const std::vector<const SequenceBlocks*> all{&moved};
@@ -164,7 +164,7 @@ TEST_CASE("a content is kept once") {
             REQUIRE(cache.admit(one, cache.match(one, tokens), 8, 64, 0));
             REQUIRE(cache.admit(two, cache.match(two, tokens), 8, 64, 0));
             cache.commit(one, tokens, 8);
-            cache.release(one);
+            cache.free(one);
             CHECK(cache.stats().blocks.cached == 2);
             cache.commit(two, tokens, 8);
             CHECK(cache.stats().blocks.cached == 0);
@@ -189,9 +189,9 @@ struct QueueModel {
         const auto found = std::ranges::find(entries, block, &Entry::block);
         return found == entries.end() ? nullptr : &*found;
     }
-    std::optional<BlockId> first(double ageing) const {
+    std::optional<BlockId> first(double decay) const {
         const auto key = [&](const Entry& entry) {
-            const double value = entry.rank.value - (entry.rank.expected ? 0.0 : ageing);
+            const double value = entry.rank.value - (entry.rank.expected ? 0.0 : decay);
             return std::tuple(entry.rank.has_children, value, entry.number);
         };
         const auto least = std::ranges::min_element(entries, {}, key);
@@ -221,11 +221,11 @@ TEST_CASE("100,000 random operations on the queue do what a plain list does") {
             queue.replace(block, other);
             known->block = other;
         } else {
-            queue.rank_anew(block, rank);
+            queue.rerank(block, rank);
             known->rank = rank;
         }
-        const double ageing = static_cast<double>(random() % 5) + 0.5;
-        same = same && queue.first(ageing) == model.first(ageing);
+        const double decay = static_cast<double>(random() % 5) + 0.5;
+        same = same && queue.first(decay) == model.first(decay);
         if (i % 100 == 0) queue.check_integrity();
     }
     CHECK(same);

@@ -65,7 +65,7 @@ TEST_CASE("random prompts match as far as any of those that came before") {
         for (int32_t& token : prompt) token = random() % 5 == 0;
         int32_t longest = 0;
         for (const auto& known : prompts) {
-            // Only full blocks were published.
+            // Only full blocks were inserted.
             const auto full = std::span(known).first(known.size() / 4 * 4);
             const auto end = std::ranges::mismatch(full, prompt);
             longest = std::max(longest, static_cast<int32_t>(end.in1 - full.begin()));

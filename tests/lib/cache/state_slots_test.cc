@@ -24,7 +24,7 @@ struct Writes {
 Writes compute(CacheManager& cache, SequenceBlocks& sequence, const std::vector<int32_t>& tokens,
                int32_t first, int32_t end, uint64_t plan_number) {
     Writes writes;
-    REQUIRE(cache.make_last_block_private(sequence, first, writes.copies, writes.changes));
+    REQUIRE(cache.copy_on_write(sequence, first, writes.copies, writes.changes));
     std::vector<std::vector<BlockId>> added;
     REQUIRE(cache.allocate(sequence, end, added));
     cache.name_in_plan(sequence, plan_number);
@@ -47,7 +47,7 @@ TEST_CASE("a sequence has one slot, whatever its length") {
     const Writes writes = compute(cache, sequence, tokens, 0, 30, 1);
     CHECK(writes.copies.empty());
     CHECK(cache.counts(1).used == 1);
-    CHECK(cache.most_blocks(1, 1000, 64) == 2);
+    CHECK(cache.shape().max_blocks(1, 1000, 64) == 2);
     CHECK(cache.detailed_stats().groups[1].waste_slots == 0);
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("a match ends at the last checkpoint, not at the last cached block") {
         const BlockId now = sequence.table(1)[0];
         CHECK(writes.copies == std::vector<BlockMove>{{1, before, now}});
         CHECK(writes.changes == std::vector<TableChange>{{5, 1, 0, now}});
-        CHECK(sequence.num_published_blocks() == 4);
+        CHECK(sequence.num_cached_blocks() == 4);
     }
     CHECK(num_matched(cache, tokens) == 8);
     CHECK(num_matched(cache, tokens_from(0, 8)) == 0);
@@ -77,7 +77,7 @@ TEST_CASE("an admitted sequence copies the checkpoint to its own slot before it 
     REQUIRE(cache.admit(first, {}, 18, 64, 0));
     compute(cache, first, tokens, 0, 8, 1);
     compute(cache, first, tokens, 8, 18, 2);
-    cache.release(first);
+    cache.free(first);
     SequenceBlocks second(cache, "");
     REQUIRE(cache.admit(second, cache.match(second, tokens), 18, 64, 0));
     CHECK(cache.counts(1).used == 2);
@@ -97,9 +97,9 @@ TEST_CASE("a checkpoint of a block that is committed later is inserted with it")
     REQUIRE(cache.admit(sequence, {}, 9, 64, 0));
     Writes writes;
     // Two plans in flight: the second begins at a block boundary.
-    REQUIRE(cache.make_last_block_private(sequence, 0, writes.copies, writes.changes));
+    REQUIRE(cache.copy_on_write(sequence, 0, writes.copies, writes.changes));
     cache.name_in_plan(sequence, 1);
-    REQUIRE(cache.make_last_block_private(sequence, 4, writes.copies, writes.changes));
+    REQUIRE(cache.copy_on_write(sequence, 4, writes.copies, writes.changes));
     CHECK(writes.copies.size() == 1);
     cache.name_in_plan(sequence, 2);
     CHECK(num_matched(cache, tokens) == 0);
@@ -122,14 +122,14 @@ TEST_CASE("a fork shares the state until one of both writes") {
     cache.fork(child, parent);
     CHECK(child.table(1)[0] == parent.table(1)[0]);
     Writes writes;
-    REQUIRE(cache.make_last_block_private(child, 6, writes.copies, writes.changes));
+    REQUIRE(cache.copy_on_write(child, 6, writes.copies, writes.changes));
     CHECK(child.table(1)[0] != parent.table(1)[0]);
     CHECK(writes.copies.size() == 2);
     CHECK(writes.copies[1] == BlockMove{1, parent.table(1)[0], child.table(1)[0]});
     // No slot is left for a second fork.
     SequenceBlocks other(cache, "");
     cache.fork(other, parent);
-    CHECK_FALSE(cache.make_last_block_private(other, 6, writes.copies, writes.changes));
+    CHECK_FALSE(cache.copy_on_write(other, 6, writes.copies, writes.changes));
 }
 
 TEST_CASE("checkpoints are evicted for running states, and a match ends earlier then") {

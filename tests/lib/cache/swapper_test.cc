@@ -17,8 +17,8 @@ TEST_CASE("host blocks are given once and given back once") {
     CHECK(space.take(0) == 1);
     CHECK_THROWS_AS(space.take(0), Error);
     CHECK_THROWS_AS(space.take(1), Error);
-    space.give_back(0, 0);
-    CHECK_THROWS_AS(space.give_back(0, 0), Error);
+    space.free(0, 0);
+    CHECK_THROWS_AS(space.free(0, 0), Error);
     CHECK(space.num_used(0) == 1);
     space.check_integrity();
 }
@@ -45,7 +45,7 @@ TEST_CASE("what is still found on the device is not copied back") {
     CHECK(moves[0].table_index == 2);
     CHECK(sequence.table(0).size() == 3);
     CHECK(cache.detailed_stats().swap.blocks_found == 2);
-    CHECK(sequence.num_published_blocks() == 2);
+    CHECK(sequence.num_cached_blocks() == 2);
     cache.check_integrity(all);
     // The plan that copies reads the host blocks still.
     CHECK(cache.detailed_stats().total.host_used == 3);
@@ -101,7 +101,7 @@ TEST_CASE("a sequence that ends gives its host blocks back; a lost memory takes 
         SequenceBlocks other(cache, "");
         run_through(cache, other, tokens_from(0, 10));
         REQUIRE(cache.swap_out(other, 10, moves));
-        CHECK_THROWS_AS(cache.forget_contents(), Error);
+        CHECK_THROWS_AS(cache.clear(), Error);
         CHECK_THROWS_AS(cache.commit(other, tokens_from(0, 10), 10), Error);
     }
     CHECK(cache.detailed_stats().total.host_used == 0);
@@ -109,13 +109,13 @@ TEST_CASE("a sequence that ends gives its host blocks back; a lost memory takes 
     REQUIRE(cache.swap_out(sequence, 10, moves));
     REQUIRE(cache.swap_in(sequence, 0, moves));
     cache.name_in_plan(sequence, 1);
-    cache.release(sequence);
-    cache.forget_contents();
+    cache.free(sequence);
+    cache.clear();
     CHECK(cache.detailed_stats().total.host_used == 0);
     CHECK(cache.counts(0).free == 8);
 }
 
-TEST_CASE("what a faulty sequence published is withdrawn even while it is swapped out") {
+TEST_CASE("the blocks of a faulty sequence are removed even while it is swapped out") {
     CacheManager cache(one_group(8, 0, 4));
     SequenceBlocks sequence(cache, "");
     run_through(cache, sequence, tokens_from(0, 10));

@@ -227,8 +227,8 @@ struct RandomLoad {
         for (int32_t group = 0; group < simulation.cache.num_groups(); ++group) {
             const int32_t most = full_sizes[static_cast<size_t>(group)];
             const int32_t fewest =
-                std::min(most, simulation.cache.most_blocks(group, kMaxModelLen,
-                                                            simulation.config.largest_step()));
+                std::min(most, simulation.cache.shape().max_blocks(
+                                   group, kMaxModelLen, simulation.config.largest_step()));
             sizes.push_back(fewest + draw(most - fewest + 1));
         }
         num_resizes += simulation.scheduler.resize_cache(sizes, simulation.now_s);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "lib/cache/cache_inspection.h"
 #include "lib/schedule/snapshot_json.h"
 #include "lib/view/block_map.h"
 #include "lib/view/cache_report.h"
@@ -80,12 +81,13 @@ TEST_CASE("50 random states: printed tables hold the worker's blocks, in both gr
                             const auto& addressed =
                                 busy.simulation.worker.table(id, static_cast<size_t>(group));
                             CHECK(addressed.at(entry["entry"].get<size_t>()) == block);
-                            const auto owners = busy.simulation.cache.owners(group, block);
+                            const auto owners =
+                                block_owners(busy.simulation.cache.parts().tables, group, block);
                             CHECK(std::ranges::find(owners, id) != owners.end());
                             CHECK(entry["shared_with"].size() + 1 == owners.size());
                             CHECK(entry["first_position"] == entry["entry"].get<int32_t>() * 4);
                             CHECK(entry["published"].get<bool>() ==
-                                  busy.simulation.cache.index().contains(group, block));
+                                  busy.simulation.cache.parts().index.contains(group, block));
                             CHECK(text.find(" " + std::to_string(block) + " ") !=
                                   std::string::npos);
                             ++num_entries;

@@ -161,7 +161,7 @@ TEST_CASE("50,000 random operations with colliding keys find exactly what is the
     const auto weak_key = [&](const BlockKey& parent, const Tokens& tokens) {
         return BlockKey{index.key(parent, tokens, "").low % 3, 0};
     };
-    std::map<BlockId, Tokens> paths;  // what each published block holds
+    std::map<BlockId, Tokens> paths;  // what each inserted block holds
     bool exact = true;
     for (int i = 0; i < 50000 && exact; ++i) {
         const auto block = static_cast<BlockId>(random() % kBlocks);
