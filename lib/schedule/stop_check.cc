@@ -1,4 +1,4 @@
-// End tokens, stop ids and lengths.
+// Checks of end tokens, stop ids and lengths.
 #include "lib/schedule/stop_check.h"
 
 #include <algorithm>
@@ -15,6 +15,16 @@ bool stops(const Request& request, int32_t token) {
 }
 
 }  // namespace
+
+std::vector<int32_t> end_tokens(const Request& request) {
+    std::vector<int32_t> tokens = request.sampling.stop_token_ids;
+    if (!request.sampling.ignore_eos) {
+        tokens.insert(tokens.end(), request.eos_token_ids.begin(), request.eos_token_ids.end());
+    }
+    std::ranges::sort(tokens);
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    return tokens;
+}
 
 StopDecision check_tokens(const Sequence& sequence, const Request& request, int32_t max_model_len,
                           std::span<const int32_t> token_ids) {

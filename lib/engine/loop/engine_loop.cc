@@ -249,7 +249,8 @@ void Engine::Loop::take(Message& message) {
     } else if (auto* cancelled = std::get_if<Cancelled>(&message)) {
         cancel_now(cancelled->id);
     } else if (auto* held = std::get_if<Held>(&message)) {
-        held->is_held ? scheduler_->hold(held->id) : scheduler_->go_on(held->id);
+        held->is_held ? scheduler_->pause_for_client(held->id)
+                      : scheduler_->resume_for_client(held->id);
     } else if (auto* looked = std::get_if<Looked>(&message)) {
         answer(*looked);
     } else if (!dead_) {

@@ -52,8 +52,7 @@ bool Engine::Loop::may_plan_ahead() {
 bool Engine::Loop::begin_step() {
     const Clock::time_point begin = Clock::now();
     if (under_way_.empty()) resize();
-    scheduler_->limit_plans(limits());
-    std::optional<BatchPlan> plan = scheduler_->next(now_s());
+    std::optional<BatchPlan> plan = scheduler_->next(now_s(), limits());
     if (!plan) return false;
     UnderWay step{std::move(*plan), {}, begin, std::nullopt};
     step.record = begin_record(step.plan);

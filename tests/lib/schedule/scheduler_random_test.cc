@@ -1,12 +1,12 @@
 // Long random runs of the scheduler: every policy, depth, chunking and cache layout, with cancels,
 // faults and lost workers.
 //
-// Some sequences get their first tokens from elsewhere, in time, late or never.
+// The first tokens of some sequences come from a remote source, in time, late or never.
 //
-// What must hold throughout: no read of a wrong slot and no position computed twice between
-// preemptions (the fake worker counts both), budgets and slots kept, blocks conserved, first come
-// first let in, the most senior running sequence never preempted, and in the end every answer is
-// the one that nothing would have changed.
+// Checked throughout: no read of a wrong slot and no position computed twice between preemptions
+// (the fake worker counts both); limits of tokens and slots; blocks are
+// conserved; admission in the order of arrival; the most senior running sequence is never
+// preempted. In the end every output is the one of an undisturbed run.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -138,11 +138,11 @@ struct RandomLoad {
         return senior;
     }
 
-    // As the scheduler will see it.
+    // The time of the next call.
     double now() const { return simulation.now_s + 1.0; }
 
-    // One call, watched: whoever ranks first of the running is not preempted by it, unless its time
-    // slice was over.
+    // One call during which the running sequence that ranks first must not be preempted, unless
+    // its time slice was over.
     template <typename Call>
     void watched(Call call) {
         const Sequence* senior = most_senior();
@@ -161,12 +161,12 @@ struct RandomLoad {
         const bool preempted = simulation.scheduler.stats().preemptions > preemptions;
         for (const AddedSequence& added : simulation.last_plan.added) {
             const Sequence& sequence = *simulation.scheduler.find(added.sequence);
-            // One that was begun elsewhere had its blocks already.
-            // One that is held gives its blocks to whoever wants to come in.
+            // A sequence from a remote source had its blocks already. A sequence that is paused
+            // for its client loses its blocks to admitted ones.
             wrong += preempted && !lent.contains(added.sequence) && held.empty();
             if (policy->name != std::string("fcfs") || has_limited) continue;
             if (sequence.index != 0 || sequence.num_preemptions > 0) continue;
-            // Others pass it while it waits for blocks from elsewhere.
+            // Others pass it while it waits for remote blocks.
             if (lent.contains(added.sequence)) continue;
             wrong += sequence.id < last_admitted;
             last_admitted = sequence.id;
@@ -174,7 +174,10 @@ struct RandomLoad {
     }
 
     void commit() {
-        if (!simulation.results.empty() && draw(60) == 0) {
+        // A plan that only moves blocks has no sequence that could fail.
+        const bool has_sequences =
+            !simulation.results.empty() && !simulation.results.front().sequences.empty();
+        if (has_sequences && draw(60) == 0) {
             StepResult& result = simulation.results.front();
             SequenceStep& step = result.sequences[static_cast<size_t>(
                 draw(static_cast<int>(result.sequences.size())))];
@@ -187,7 +190,7 @@ struct RandomLoad {
     void cancel_something() {
         const auto id = static_cast<SequenceId>(1 + draw(static_cast<int>(num_added) + 1));
         const std::vector<SequenceId> done =
-            draw(2) == 0 ? simulation.scheduler.cancel_sequence(id)
+            draw(2) == 0 ? simulation.cancel_sequence(id)
                          : simulation.scheduler.cancel(static_cast<RequestId>(id));
         for (const SequenceId sequence : done) simulation.check_finished(sequence);
     }
@@ -199,26 +202,27 @@ struct RandomLoad {
         simulation.worker.restart();
     }
 
-    // Somebody alone, who may have ended long ago; or so many tokens; or as usual.
+    // One sequence alone, which may have finished; or a number of tokens; or no limit.
     void limit_plans() {
         PlanLimits limits;
         if (draw(2) == 0) limits.alone = 1 + draw(static_cast<int>(num_added) + 1);
-        if (draw(2) == 0) limits.most_tokens = 1 + draw(40);
-        simulation.scheduler.limit_plans(limits);
+        if (draw(2) == 0) limits.max_tokens = 1 + draw(40);
+        simulation.limits = limits;
         has_limited = true;
     }
 
-    // Or not any more, or somebody who has ended long ago.
-    void hold_something() {
+    // Perhaps a request that has finished.
+    void pause_something() {
         const auto id = static_cast<RequestId>(1 + draw(static_cast<int>(next_request)));
-        simulation.scheduler.hold(id);
+        simulation.scheduler.pause_for_client(id);
         held.insert(id);
         has_limited = true;
     }
 
-    void let_something_go_on() {
+    void resume_something() {
         if (held.empty()) return;
-        simulation.scheduler.go_on(*std::next(held.begin(), draw(static_cast<int>(held.size()))));
+        simulation.scheduler.resume_for_client(
+            *std::next(held.begin(), draw(static_cast<int>(held.size()))));
     }
 
     // To somewhere between what the longest sequence needs and what there was at first.
@@ -234,14 +238,14 @@ struct RandomLoad {
         num_resizes += simulation.scheduler.resize_cache(sizes, simulation.now_s);
     }
 
-    // Some of a waiting sequence's tokens are to come from elsewhere.
+    // Some of a waiting sequence's tokens are to come from a remote source.
     void await_blocks() {
         const auto sequences =
             simulation.scheduler.snapshot(SnapshotDetail::without_tree, now()).sequences;
         if (sequences.empty()) return;
         const SequenceSnapshot& chosen =
             sequences[static_cast<size_t>(draw(static_cast<int>(sequences.size())))];
-        const std::optional<RemoteLease> lease = simulation.scheduler.await_remote_blocks(
+        const std::optional<RemoteLease> lease = simulation.scheduler.remote_blocks().load(
             chosen.id, 1 + draw(chosen.num_tokens + 3), now() + draw(60), simulation.now_s);
         if (!lease) return;
         wrong += chosen.state != SequenceState::waiting;
@@ -250,7 +254,7 @@ struct RandomLoad {
         lent.insert(chosen.id);
     }
 
-    // They came, or some of them; perhaps too late.
+    // The tokens arrive, or some of them; perhaps too late.
     void receive_blocks() {
         if (leases.empty()) return;
         const auto chosen = std::next(leases.begin(), draw(static_cast<int>(leases.size())));
@@ -262,7 +266,7 @@ struct RandomLoad {
         if (waits) {
             simulation.worker.receive(lease.block_tables, sequence->token_ids, lease.first, end);
         }
-        wrong += simulation.scheduler.remote_blocks_arrived(id, end, simulation.now_s) != waits;
+        wrong += simulation.scheduler.remote_blocks().arrived(id, end, simulation.now_s) != waits;
         wrong += waits && sequence->num_computed != end;
     }
 
@@ -283,7 +287,7 @@ struct RandomLoad {
         } else if (what < 32) {
             receive_blocks();
         } else if (what < 36) {
-            if (holds) what < 34 ? hold_something() : let_something_go_on();
+            if (holds) what < 34 ? pause_something() : resume_something();
         } else if (what < 116) {
             plan();
         } else {
@@ -298,7 +302,7 @@ struct RandomLoad {
             step();
             if (i % 8 == 0) simulation.scheduler.check_integrity();
         }
-        for (const RequestId id : held) simulation.scheduler.go_on(id);
+        for (const RequestId id : held) simulation.scheduler.resume_for_client(id);
         for (int i = 0; i < 20000 && simulation.scheduler.has_work(); ++i) {
             plan();
             commit();
@@ -316,8 +320,8 @@ struct RandomLoad {
     bool holds = draw(3) == 0;
     std::set<RequestId> held;                  // at some time
     std::vector<int32_t> full_sizes;           // blocks of each group at first
-    std::map<SequenceId, RemoteLease> leases;  // what somebody else is to fill
-    std::set<SequenceId> lent;                 // those that ever waited for it
+    std::map<SequenceId, RemoteLease> leases;  // for a remote source
+    std::set<SequenceId> lent;                 // those that ever had a lease
     int64_t num_added = 0;
     int64_t num_resizes = 0;
     int64_t wrong = 0;
@@ -336,7 +340,7 @@ struct Totals {
         swaps_out += stats.swaps_out;
         swaps_in += stats.swaps_in;
         pauses += stats.pauses;
-        turns += stats.turns_of_oldest;
+        turns += stats.aged_admissions;
         resizes += load.num_resizes;
         moved += load.simulation.cache.detailed_stats().compaction.moved_blocks;
         recomputed += stats.recomputed_tokens;
@@ -401,7 +405,7 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
     MESSAGE(totals.sequences, " sequences, ", totals.steps, " steps, ", totals.preemptions,
             " preemptions, ", totals.swaps_out, " out and ", totals.swaps_in,
             " in of host memory, ", totals.recomputed, " tokens computed again, ", totals.hits,
-            " tokens hit, ", totals.pauses, " pauses, ", totals.turns, " turns of the oldest, ",
+            " tokens hit, ", totals.pauses, " pauses, ", totals.turns, " aged admissions, ",
             totals.resizes, " resizes, ", totals.moved, " blocks moved, ", totals.remote_waits,
             " waits for remote blocks that brought ", totals.remote_tokens, " tokens, ",
             totals.remote_expiries, " in vain");
