@@ -80,6 +80,20 @@ void Sequence::plan(int32_t count) {
     num_in_flight += count;
 }
 
+void Sequence::plan_drafts(int32_t count) {
+    NVLLM_CHECK(num_in_flight > 0 && num_unplanned() == 0 && num_placeholders == 0,
+                "drafts follow the last known token, which is in the same plan");
+    num_placeholders = count;
+    num_in_flight += count;
+}
+
+void Sequence::roll_back(int32_t num_rejected, int32_t num_drafts) {
+    NVLLM_CHECK(num_rejected <= num_drafts && num_drafts == num_placeholders,
+                "only drafts are rejected");
+    num_placeholders = 0;
+    num_in_flight -= num_rejected;
+}
+
 void Sequence::add_placeholder() {
     NVLLM_CHECK(num_in_flight > 0 && num_unplanned() == 0, "a token is chosen after the last one");
     ++num_placeholders;

@@ -45,7 +45,7 @@ struct Sequence {
     int32_t num_computed = 0;    // leading tokens whose keys and values are committed
     int32_t num_in_flight = 0;   // after those, planned and not committed yet
     // After token_ids: tokens that plans in flight choose and later plans may compute before they
-    // are known.
+    // are known, and draft tokens in flight.
     int32_t num_placeholders = 0;
     // Found in the cache, or filled by a remote source, at the first admission; empty before.
     std::optional<int32_t> num_cached_tokens;
@@ -92,6 +92,12 @@ struct Sequence {
     void start(int32_t num_cached, double now_s);
     // The next tokens are in a plan. REQUIRES: running; that many are unplanned.
     void plan(int32_t count);
+    // The same plan verifies draft tokens after the last known one. REQUIRES: everything known is
+    // planned; there are no placeholders.
+    void plan_drafts(int32_t count);
+    // Of `num_drafts` drafts in flight, the last `num_rejected` positions are not computed. The
+    // commit of the others follows.
+    void roll_back(int32_t num_rejected, int32_t num_drafts);
     // The token that the plan chooses may be computed before it is known. REQUIRES: the plan
     // reaches the last known token or placeholder.
     void add_placeholder();

@@ -25,7 +25,7 @@ StepTimeConfig step_time_config(const SchedulerConfig& config) {
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
+Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache, DraftProposer* proposer)
     : context_{.config = config, .policy = find_policy(config.policy), .cache = cache},
       waiting_(context_.policy),
       running_(config.max_num_seqs),
@@ -37,7 +37,9 @@ Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
       beams_(context_, requests_, waiting_, running_, update_, preemptor_, finisher_),
       admission_(context_, waiting_, running_, preemptor_, backpressure_),
       slicer_(context_, waiting_, running_, preemptor_),
-      composer_(context_, running_, plans_, update_, {preemptor_, slicer_, admission_, beams_}),
+      drafts_(context_, running_, proposer),
+      composer_(context_, running_, plans_, update_,
+                {preemptor_, slicer_, admission_, beams_, drafts_}),
       resizer_(context_, requests_, update_, remote_, preemptor_) {
     context_.config.check();
 }
@@ -53,6 +55,8 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     if (std::optional<Fault> fault = why_never(config, context_.cache, request)) {
         return *std::move(fault);
     }
+    NVLLM_CHECK(request.adapter_id == 0 || !request.adapter.empty(),
+                "the cache distinguishes adapters by their names");
     const std::shared_ptr<ScheduledRequest> shared = requests_.add_request(request);
     if (shared == nullptr) {
         return Fault{ErrorKind::bad_data,
@@ -81,7 +85,8 @@ void Scheduler::add_sequence(const std::shared_ptr<ScheduledRequest>& shared,
                           .request = shared,
                           .candidates = {},
                           .unsent_tokens = {},
-                          .lease_end_s = {}}));
+                          .lease_end_s = {},
+                          .drafts = {}}));
     added.sequence.longest_length = longest_length;
     added.sequence.turn = waiting_.next_turn();
     // Beams other than the first begin as forks.
@@ -140,11 +145,13 @@ std::vector<SequenceId> Scheduler::commit(const StepResult& result,
     context_.now_s = now_s;
     NVLLM_CHECK(decisions.size() == plans_.oldest_of(result).entries.size(),
                 "one decision for each entry");
-    const PlanInFlight plan = plans_.take_oldest();
+    PlanInFlight plan = plans_.take_oldest();
     context_.cache.plan_committed(plan.number);
+    if (!plan.drafts.empty()) drafts_.roll_back(plan, result, decisions);
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         advance(plan.entries[i], result.sequences[i], decisions[i]);
     }
+    if (!result.extras.empty()) drafts_.take_next_drafts(plan, result);
     finisher_.finish_cancelled();
     running_.remove_left();
     return finisher_.take_finished();

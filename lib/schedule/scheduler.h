@@ -18,7 +18,7 @@
 // always advances.
 //
 // Invariants: a sequence is in a plan at most once; every position of a sequence is planned exactly
-// once between preemptions; up to pipeline_depth plans are uncommitted and
+// once between preemptions, but for rejected drafts; up to pipeline_depth plans are uncommitted and
 // they are committed in their order.
 //
 // The class is a façade: planning/ holds the parts, state/ what they share. The engine thread owns
@@ -41,6 +41,7 @@
 #include "lib/schedule/planning/batch_composer.h"
 #include "lib/schedule/planning/beam_scheduler.h"
 #include "lib/schedule/planning/cache_resizer.h"
+#include "lib/schedule/planning/draft_planner.h"
 #include "lib/schedule/planning/plan_builder.h"
 #include "lib/schedule/planning/preemptor.h"
 #include "lib/schedule/planning/remote_blocks.h"
@@ -63,13 +64,16 @@ enum class SnapshotDetail : uint8_t;
 
 class Scheduler {
   public:
-    // `cache` outlives the scheduler. Throws bad_config if the configuration contradicts itself.
-    Scheduler(const SchedulerConfig& config, CacheManager& cache);
+    // `cache`, and `proposer` unless it is null, outlive the scheduler. Throws bad_config if the
+    // configuration contradicts itself.
+    Scheduler(const SchedulerConfig& config, CacheManager& cache,
+              DraftProposer* proposer = nullptr);
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
     // Makes the sequences of the request; returns their ids, by index. A fault if the request can
-    // never run, or one with its id is in flight. REQUIRES: its sampling parameters were checked.
+    // never run, or one with its id is in flight. REQUIRES: its sampling parameters were checked;
+    // a request with an adapter_id names the adapter.
     Result<std::vector<SequenceId>> add(const Request& request);
 
     // The next plan. Nothing if no sequence can be planned or pipeline_depth plans are uncommitted.
@@ -151,6 +155,7 @@ class Scheduler {
     BeamScheduler beams_;
     Admission admission_;
     TimeSlicer slicer_;
+    DraftPlanner drafts_;
     BatchComposer composer_;
     CacheResizer resizer_;
 };

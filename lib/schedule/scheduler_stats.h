@@ -14,7 +14,7 @@ struct SchedulerStats {
     int32_t num_awaiting = 0;      // for remote blocks
     int32_t token_budget = 0;      // of the next step
     int64_t steps = 0;             // plans made
-    int64_t scheduled_tokens = 0;  // tokens in them
+    int64_t scheduled_tokens = 0;  // tokens in them, draft tokens included
     int64_t prefill_tokens = 0;    // of those, see BatchPlan::num_prefill_tokens
     int64_t filled_slots = 0;      // sequences in them, of steps * max_num_seqs
     int64_t preemptions = 0;       // because blocks were missing, swaps included

@@ -59,6 +59,8 @@ std::vector<TableSnapshot> snapshot_tables(const SequenceBlocks& cache, int32_t 
 
 SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled,
                                    const SchedulingContext& context, double now_s) {
+    // Tokens that plans in flight compute before they are known.
+    const int32_t max_ahead = context.config.pipeline_depth - 1;
     const Sequence& sequence = scheduled.sequence;
     SequenceSnapshot out;
     out.id = sequence.id;
@@ -70,7 +72,9 @@ SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled,
     out.num_tokens = sequence.num_tokens();
     out.longest_length = sequence.longest_length;
     out.num_computed = sequence.num_computed;
-    out.num_in_flight = sequence.num_in_flight;
+    // The draft tokens in flight are not tokens of the sequence yet.
+    out.num_in_flight =
+        std::min(sequence.num_in_flight, sequence.num_tokens() + max_ahead - sequence.num_computed);
     out.num_cached_tokens = sequence.num_cached_tokens;
     out.num_preemptions = sequence.num_preemptions;
     out.num_pauses = sequence.num_pauses;

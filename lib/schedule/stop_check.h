@@ -16,7 +16,8 @@ namespace nvllm {
 std::vector<int32_t> end_tokens(const Request& request);
 
 // Accepts the tokens of a step up to and with the one that ends the sequence: an end token or a
-// stop id, from the min_tokens-th on; the max_tokens-th; the last one of the context.
+// stop id, from the min_tokens-th on; the max_tokens-th; the last one of the context. With drafts a
+// step has several tokens.
 StopDecision check_tokens(const Sequence& sequence, const Request& request, int32_t max_model_len,
                           std::span<const int32_t> token_ids);
 

@@ -17,6 +17,7 @@ std::optional<BatchPlan> BatchComposer::compose(int32_t token_budget, const Plan
     // A limit that leaves nothing to plan does not hold.
     if (builder.entries.empty() && limits != PlanLimits{}) builder = begin_plan(token_budget, {});
     if (builder.entries.empty() && !update_.has_moves()) return std::nullopt;
+    parts_.drafts.add_drafts(builder);
     return finalize(builder);
 }
 
@@ -80,10 +81,14 @@ BatchPlan BatchComposer::finalize(PlanBuilder& builder) {
     builder.plan.number = plans_.next_number();
     update_.move_into(builder.plan);
     count(builder);
-    PlanInFlight& plan =
-        plans_.add({.number = builder.plan.number, .entries = std::move(builder.entries)});
+    PlanInFlight& plan = plans_.add({.number = builder.plan.number,
+                                     .entries = std::move(builder.entries),
+                                     .drafts = std::move(builder.drafts)});
     const SchedulerConfig& config = context_.config;
     if (!config.may_plan_ahead || config.pipeline_depth == 1) return std::move(builder.plan);
+    // Only the result says how many drafts are accepted.
+    plan.lets_plan_ahead = plan.drafts.empty();
+    if (!plan.lets_plan_ahead) return std::move(builder.plan);
     for (const PlannedEntry& entry : plan.entries) {
         if (!add_placeholder(entry)) plan.lets_plan_ahead = false;
     }
@@ -97,6 +102,10 @@ void BatchComposer::count(const PlanBuilder& builder) {
         context_.cache.name_in_plan(entry.sequence->cache, builder.plan.number);
         counters.scheduled_tokens += entry.count;
         counters.prefill_tokens += is_prefill(entry.count, entry.output) ? entry.count : 0;
+    }
+    // Verification is decode.
+    for (const PlannedDrafts& drafts : builder.drafts) {
+        counters.prefill_tokens -= builder.entries[drafts.entry].count;
     }
     budget_was_spent_ = builder.budget.spent();
     ++counters.steps;

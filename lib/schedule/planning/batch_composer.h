@@ -1,7 +1,7 @@
 // Composes the next plan: which sequences compute how many tokens.
 //
 // The budget of tokens goes to running sequences with one token to compute, then to those with more
-// in the order of the policy, then to waiting sequences.
+// in the order of the policy, then to waiting sequences; drafts get the rest.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "lib/schedule/planning/admission.h"
 #include "lib/schedule/planning/beam_scheduler.h"
+#include "lib/schedule/planning/draft_planner.h"
 #include "lib/schedule/planning/plan_builder.h"
 #include "lib/schedule/planning/preemptor.h"
 #include "lib/schedule/planning/time_slicer.h"
@@ -26,6 +27,7 @@ struct ComposerParts {
     TimeSlicer& slicer;
     Admission& admission;
     BeamScheduler& beams;
+    DraftPlanner& drafts;
 };
 
 class BatchComposer {

@@ -18,6 +18,7 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
             .eos_token_ids = request.eos_token_ids,
             .index = sequence.index,
             .rope_choice = scheduled.request->rope_choice,
+            .adapter = request.adapter_id,
             .block_tables = {}};
 }
 
@@ -36,6 +37,17 @@ void PlanBuilder::register_sequence(ScheduledSequence& scheduled, BlockLists blo
     added.block_tables = std::move(block_tables);
     scheduled.is_registered = true;
     scheduled.unsent_tokens.clear();
+}
+
+void PlanBuilder::add_drafts(size_t entry, DraftTokens&& tokens) {
+    const int32_t count = tokens.size();
+    entries[entry].sequence->sequence.plan_drafts(count);
+    entries[entry].count += count;
+    plan.entries[entry].count += count;
+    drafts.push_back({static_cast<uint32_t>(entry), count});
+    plan.extras.push_back(
+        {.entry = static_cast<uint32_t>(entry), .drafts = std::move(tokens), .token_mask = {}});
+    budget.spend_on_drafts(count);
 }
 
 void PlanBuilder::drop_entry(ScheduledSequence& scheduled) {

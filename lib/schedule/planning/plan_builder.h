@@ -55,12 +55,17 @@ struct PlanBuilder {
         budget.spend(count, entries.back().partial());
     }
 
+    // Draft tokens behind the last known token of an entry. REQUIRES: it samples; it has blocks for
+    // them; entries get drafts in their order, and no entry is dropped afterwards.
+    void add_drafts(size_t entry, DraftTokens&& tokens);
+
     // A preempted sequence leaves the plan, if it is in it: a victim may have been planned in this
     // step, because it computes more than one token or is a beam that was admitted.
     void drop_entry(ScheduledSequence& scheduled);
 
     BatchPlan plan;
     std::vector<PlannedEntry> entries;  // those of the plan
+    std::vector<PlannedDrafts> drafts;
     TokenBudget budget;
     std::optional<SequenceId> alone;  // see PlanLimits
     // A running sequence was refused blocks: no waiting one is admitted.

@@ -37,8 +37,9 @@ class TokenBudget {
         if (wanted > 1) granted = std::min(granted, prefill_left());
         return granted < wanted && partial_left_ == 0 ? 0 : granted;
     }
-    // Tokens that the step can still have; 0: none.
+    // Tokens that a step can still have for drafts; 0: none.
     int32_t left() const { return std::max(0, left_); }
+    void spend_on_drafts(int32_t count) { left_ -= count; }
     void spend(int32_t count, bool partial) { count_in(count, partial, 1); }
     void give_back(int32_t count, bool partial) { count_in(count, partial, -1); }
 

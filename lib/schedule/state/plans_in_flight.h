@@ -14,16 +14,23 @@ namespace nvllm {
 
 struct PlannedEntry {
     ScheduledSequence* sequence = nullptr;
-    int32_t count = 0;
+    int32_t count = 0;  // draft tokens included
     OutputKind output = OutputKind::none;
 
     // Known tokens are left after it.
     bool partial() const { return output == OutputKind::none; }
 };
 
+// Draft tokens at the end of an entry.
+struct PlannedDrafts {
+    uint32_t entry = 0;  // index
+    int32_t count = 0;
+};
+
 struct PlanInFlight {
     uint64_t number = 0;
     std::vector<PlannedEntry> entries;  // as in the plan
+    std::vector<PlannedDrafts> drafts;  // of some entries, in their order
     bool lets_plan_ahead = true;        // the worker finds by itself all tokens that it leaves open
 };
 

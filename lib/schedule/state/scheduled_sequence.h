@@ -8,6 +8,7 @@
 
 #include "lib/cache/cache_manager.h"
 #include "lib/request/beam_search.h"
+#include "lib/request/draft_tokens.h"
 #include "lib/request/request.h"
 #include "lib/request/sequence.h"
 
@@ -44,6 +45,12 @@ struct ScheduledRequest {
 // Why a sequence leaves the running set at the commit after which nothing of it is in flight.
 enum class PendingRemoval : uint8_t { none, preemption, pause };
 
+// Draft tokens that follow the sequence's first `num_known` tokens; stale once it has more.
+struct PendingDrafts {
+    DraftTokens tokens;
+    int32_t num_known = 0;
+};
+
 struct ScheduledSequence {
     Sequence sequence;
     SequenceBlocks cache;
@@ -59,6 +66,7 @@ struct ScheduledSequence {
     int32_t num_computed_before = 0;  // at the last preemption; computed again after it
     // Until then a remote source fills its blocks.
     std::optional<double> lease_end_s;
+    PendingDrafts drafts;
 
     bool is_beam() const { return request->beams != nullptr; }
     // Whether plans may name it. A victim of the present step is still in the running set.

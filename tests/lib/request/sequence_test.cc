@@ -113,6 +113,30 @@ TEST_CASE("finish reasons have the words of the API") {
     CHECK(std::string(finish_reason_name(FinishReason::error)) == "error");
 }
 
+TEST_CASE("rejected drafts are rolled back before the commit of the others") {
+    Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
+    sequence.start(0, 2.0);
+    CHECK_THROWS_AS(sequence.plan_drafts(1), Error);
+    sequence.plan(3);
+    sequence.plan_drafts(4);
+    CHECK(sequence.num_planned() == 7);
+    CHECK(sequence.num_unplanned() == 0);
+    CHECK_THROWS_AS(sequence.plan_drafts(1), Error);
+    CHECK_THROWS_AS(sequence.roll_back(5, 4), Error);
+    sequence.roll_back(3, 4);
+    const std::vector<int32_t> sampled{8, 9};
+    sequence.commit(4, sampled, 3.0);
+    CHECK(sequence.num_computed == 4);
+    CHECK(sequence.num_in_flight == 0);
+    CHECK(sequence.num_placeholders == 0);
+    CHECK(sequence.num_unplanned() == 1);
+    sequence.plan(1);
+    sequence.plan_drafts(2);
+    sequence.preempt(4.0);
+    CHECK(sequence.num_placeholders == 0);
+    CHECK(sequence.num_unplanned() == 5);
+}
+
 TEST_CASE("a placeholder can be planned before its token is known") {
     Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
     sequence.start(0, 2.0);

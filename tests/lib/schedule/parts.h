@@ -8,6 +8,7 @@
 #include "lib/schedule/planning/backpressure.h"
 #include "lib/schedule/planning/beam_scheduler.h"
 #include "lib/schedule/planning/cache_resizer.h"
+#include "lib/schedule/planning/draft_planner.h"
 #include "lib/schedule/planning/remote_blocks.h"
 #include "lib/schedule/planning/sequence_finisher.h"
 #include "lib/schedule/planning/time_slicer.h"
@@ -40,7 +41,8 @@ struct Parts {
                               .request = shared,
                               .candidates = {},
                               .unsent_tokens = {},
-                              .lease_end_s = {}}));
+                              .lease_end_s = {},
+                              .drafts = {}}));
         added.sequence.longest_length =
             added.sequence.num_tokens() + request.sampling.max_tokens.value_or(0);
         waiting.add(added, context.now_s);

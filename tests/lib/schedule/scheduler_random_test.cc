@@ -1,12 +1,12 @@
 // Long random runs of the scheduler: every policy, depth, chunking and cache layout, with cancels,
-// faults and lost workers.
+// faults, lost workers, and drafts of a proposer or of the worker.
 //
 // The first tokens of some sequences come from a remote source, in time, late or never.
 //
-// Checked throughout: no read of a wrong slot and no position computed twice between preemptions
-// (the fake worker counts both); limits of tokens and slots; blocks are
+// Checked throughout: no read of a wrong slot and no position computed twice between preemptions,
+// but for rejected drafts (the fake worker counts both); limits of tokens and slots; blocks are
 // conserved; admission in the order of arrival; the most senior running sequence is never
-// preempted. In the end every output is the one of an undisturbed run.
+// preempted. In the end every output is the one of an undisturbed run without drafts.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/schedule/snapshot.h"
+#include "tests/lib/schedule/random_drafts.h"
 #include "tests/lib/schedule/simulation.h"
 
 namespace nvllm {
@@ -50,6 +51,8 @@ std::vector<Layout> layouts() {
     };
 }
 
+enum class Drafts : uint8_t { none, of_proposer, of_worker };
+
 struct Setting {
     Layout layout;
     std::string policy;
@@ -57,11 +60,20 @@ struct Setting {
     PreemptionMode mode = PreemptionMode::automatic;
     int32_t depth = 1;
     bool ahead = false;  // plans do not wait for the tokens of most sequences
+    Drafts drafts = Drafts::none;
 };
 
 struct RandomLoad {
     RandomLoad(const Setting& setting, unsigned seed)
-        : random(seed), simulation(scheduler_config(setting), cache_config(setting)) {
+        : random(seed),
+          proposer(TokenRule{}, seed, 4, 30),
+          simulation(scheduler_config(setting), cache_config(setting), TokenRule{},
+                     setting.drafts == Drafts::of_proposer ? &proposer : nullptr) {
+        if (setting.drafts == Drafts::of_worker) {
+            simulation.worker.propose = [this](std::span<const int32_t> tokens, int32_t index) {
+                return proposer.draft(tokens, index);
+            };
+        }
         for (const SchedulingPolicy& row : scheduling_policies()) {
             if (row.name == setting.policy) policy = &row;
         }
@@ -311,6 +323,7 @@ struct RandomLoad {
     }
 
     std::mt19937 random;
+    RandomDrafts proposer;
     Simulation simulation;
     const SchedulingPolicy* policy = nullptr;
     RequestId next_request = 1;
@@ -331,6 +344,7 @@ struct Totals {
     int64_t sequences = 0, steps = 0, preemptions = 0, swaps_out = 0, swaps_in = 0, hits = 0;
     int64_t pauses = 0, turns = 0, recomputed = 0, resizes = 0, moved = 0;
     int64_t remote_waits = 0, remote_tokens = 0, remote_expiries = 0;
+    int64_t drafts_accepted = 0, drafts_rejected = 0;
 
     void add(const RandomLoad& load) {
         const SchedulerStats stats = load.simulation.scheduler.stats();
@@ -347,6 +361,8 @@ struct Totals {
         remote_waits += stats.remote_waits;
         remote_tokens += stats.remote_tokens;
         remote_expiries += stats.remote_expiries;
+        drafts_accepted += load.simulation.worker.drafts_accepted;
+        drafts_rejected += load.simulation.worker.drafts_rejected;
         hits += load.simulation.cache.stats().hit_tokens;
     }
 };
@@ -363,6 +379,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CAPTURE(std::string(name_of(setting.mode)));
     CAPTURE(setting.depth);
     CAPTURE(setting.ahead);
+    CAPTURE(static_cast<int>(setting.drafts));
     RandomLoad load(setting, seed);
     load.run(num_steps);
     CHECK(load.wrong == 0);
@@ -396,7 +413,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                                           eviction.name,
                                           mode,
                                           static_cast<int32_t>(1 + seed % 3),
-                                          seed / 3 % 2 == 0};
+                                          seed / 3 % 2 == 0,
+                                          static_cast<Drafts>(seed / 6 % 3)};
                     check(setting, seed, 3000, totals);
                 }
             }
@@ -408,7 +426,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
             " tokens hit, ", totals.pauses, " pauses, ", totals.turns, " aged admissions, ",
             totals.resizes, " resizes, ", totals.moved, " blocks moved, ", totals.remote_waits,
             " waits for remote blocks that brought ", totals.remote_tokens, " tokens, ",
-            totals.remote_expiries, " in vain");
+            totals.remote_expiries, " in vain, ", totals.drafts_accepted, " drafts accepted, ",
+            totals.drafts_rejected, " rejected");
     CHECK(totals.resizes > 1000);
     CHECK(totals.moved > 1000);
     CHECK(totals.preemptions > 1000);
@@ -420,6 +439,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
     CHECK(totals.remote_tokens > 3000);
     CHECK(totals.remote_expiries > 1000);
     CHECK(totals.remote_waits > totals.remote_expiries);
+    CHECK(totals.drafts_accepted > 10000);
+    CHECK(totals.drafts_rejected > 10000);
 }
 
 }  // namespace

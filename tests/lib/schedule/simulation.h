@@ -53,11 +53,11 @@ inline Request endless(RequestId id, int32_t num_prompt, int32_t max_tokens) {
 
 struct Simulation {
     Simulation(const SchedulerConfig& scheduler_config, const CacheConfig& cache_config,
-               TokenRule rule = {})
+               TokenRule rule = {}, DraftProposer* proposer = nullptr)
         : config(scheduler_config),
           rule(rule),
           cache(cache_config),
-          scheduler(scheduler_config, cache),
+          scheduler(scheduler_config, cache, proposer),
           worker(cache_config, rule) {}
 
     std::vector<SequenceId> add(const Request& request) {

@@ -25,6 +25,13 @@ TEST_CASE("decode comes first, then running prefills, then admission") {
     CHECK(simulation.all_well());
 }
 
+TEST_CASE("a plan without drafts has no extras") {
+    Simulation simulation(small_config(), small_cache(), kEndless);
+    simulation.add(endless(1, 4, 5));
+    while (simulation.step()) CHECK(simulation.last_plan.extras.empty());
+    CHECK(simulation.all_well());
+}
+
 TEST_CASE("any number of plans may be in flight") {
     SchedulerConfig config = small_config();
     config.pipeline_depth = 5;

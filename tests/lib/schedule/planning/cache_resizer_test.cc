@@ -38,7 +38,7 @@ TEST_CASE("blocks do not move under a plan, a pending copy or a lease") {
     ScheduledSequence& one = parts.add_running(endless(1, 15, 4));
     const std::vector<int32_t> fewer{40};
     SUBCASE("a plan") {
-        parts.plans.add({.number = parts.plans.next_number(), .entries = {}});
+        parts.plans.add({.number = parts.plans.next_number(), .entries = {}, .drafts = {}});
         CHECK_FALSE(parts.resizer.resize(fewer));
         parts.plans.forget_all();
     }

@@ -10,12 +10,15 @@ namespace {
 
 TEST_CASE("an entry that reaches the last known token samples") {
     Parts parts;
-    ScheduledSequence& scheduled = parts.add(endless(1, 6, 4));
+    Request request = endless(1, 6, 4);
+    request.adapter = "tuned";
+    request.adapter_id = 3;
+    ScheduledSequence& scheduled = parts.add(request);
     scheduled.sequence.start(0, 0.0);
     PlanBuilder builder = parts.builder();
     builder.register_sequence(scheduled, {{}});
     builder.add_entry(scheduled, 4, {{0}});
-    CHECK(builder.plan.added.at(0).sequence == 1);
+    CHECK(builder.plan.added.at(0).adapter == 3);
     CHECK(builder.plan.entries.at(0).output == OutputKind::none);
     CHECK(builder.entries.at(0).partial());
     PlanBuilder next = parts.builder();
@@ -60,6 +63,23 @@ TEST_CASE("limits cut the budget and leave sequences out") {
     CHECK(builder.leaves_out(one));
     CHECK_FALSE(builder.leaves_out(two));
     CHECK(builder.budget.left() == 5);
+}
+
+TEST_CASE("drafts lengthen an entry and are placeholders of the sequence") {
+    Parts parts;
+    ScheduledSequence& scheduled = parts.add_running(endless(1, 6, 9));
+    PlanBuilder builder = parts.builder();
+    builder.add_entry(scheduled, 1, {});
+    builder.add_drafts(0, {.token_ids = {5, 6, 7}, .parents = {}});
+    CHECK(builder.plan.entries[0].count == 4);
+    CHECK(builder.entries[0].count == 4);
+    REQUIRE(builder.plan.extras.size() == 1);
+    CHECK(builder.plan.extras[0].drafts.size() == 3);
+    CHECK(builder.plan.num_tokens() == 4);
+    CHECK(builder.plan.num_prefill_tokens() == 0);
+    CHECK(scheduled.sequence.num_unplanned() == 0);
+    CHECK(scheduled.sequence.num_placeholders == 3);
+    CHECK(builder.budget.left() == 32 - 4);
 }
 
 }  // namespace

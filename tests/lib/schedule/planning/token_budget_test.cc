@@ -16,7 +16,7 @@ TEST_CASE("chunks fill what is left") {
     CHECK(budget.grant(40) == 2);
     budget.give_back(30, true);
     budget.spend(1, false);
-    budget.spend(31, true);
+    budget.spend_on_drafts(31);
     CHECK(budget.spent());
     CHECK(budget.left() == 0);
     CHECK(budget.grant(1) == 0);

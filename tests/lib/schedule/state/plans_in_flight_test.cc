@@ -14,8 +14,9 @@ TEST_CASE("plans are committed in their order, any number of them") {
     ScheduledSequence& sequence = parts.add(endless(1, 4, 4));
     PlansInFlight& plans = parts.plans;
     for (int i = 0; i < 5; ++i) {
-        PlanInFlight& plan = plans.add(
-            {.number = plans.next_number(), .entries = {{&sequence, 1, OutputKind::none}}});
+        PlanInFlight& plan = plans.add({.number = plans.next_number(),
+                                        .entries = {{&sequence, 1, OutputKind::none}},
+                                        .drafts = {}});
         CHECK(plan.number == static_cast<uint64_t>(i + 1));
         ++sequence.num_plans;
     }

@@ -38,7 +38,8 @@ TEST_CASE("the first active sequence computes the prompt") {
                           .request = first.request,
                           .candidates = {},
                           .unsent_tokens = {},
-                          .lease_end_s = {}}));
+                          .lease_end_s = {},
+                          .drafts = {}}));
     CHECK(shared.prompt_sequence == first.sequence.id);
     CHECK(shared.end() == 3);
     shared.prompt_computed = true;
