@@ -108,6 +108,10 @@ struct BatchPlan {
         for (const PlanEntry& entry : entries) {
             total += is_prefill(entry.count, entry.output) ? entry.count : 0;
         }
+        // The verification of drafts is decode.
+        for (const EntryExtras& extra : extras) {
+            total -= extra.drafts.empty() ? 0 : entries[extra.entry].count;
+        }
         return total;
     }
 };

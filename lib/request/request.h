@@ -25,6 +25,7 @@ struct Request {
     std::vector<int32_t> eos_token_ids;  // the model's end tokens
     std::string cache_salt;              // requests with different salts share no cached blocks
     std::string adapter;                 // its name and revision; empty: the model alone
+    int32_t adapter_id = 0;              // AddedSequence::adapter; 0: none
     std::vector<MediaKey> media_keys;    // what stands behind placeholder tokens of the prompt
     bool hides_logprobs = false;         // they are wanted to rank continuations only
     bool wants_progress = false;         // outputs tell of the prompt's being computed, too

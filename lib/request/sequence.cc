@@ -1,4 +1,4 @@
-// The lawful steps of a sequence.
+// The allowed transitions of a sequence.
 #include "lib/request/sequence.h"
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace nvllm {
 
 Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index) {
-    NVLLM_CHECK(index >= 0 && index < request.sampling.num_sequences(), "no such continuation");
+    NVLLM_CHECK(index >= 0 && index < request.sampling.num_sequences(),
+                "the request has no sequence with this index");
     Sequence sequence;
     sequence.id = id;
     sequence.request_id = request.id;
@@ -65,7 +66,7 @@ void Sequence::resume(double now_s) {
 }
 
 void Sequence::start(int32_t num_cached, double now_s) {
-    NVLLM_CHECK(state == SequenceState::waiting, "only a waiting sequence is let in");
+    NVLLM_CHECK(state == SequenceState::waiting, "only a waiting sequence is admitted");
     enter(SequenceState::running, now_s);
     num_computed = num_cached;
     if (!num_cached_tokens) num_cached_tokens = num_cached;
@@ -74,13 +75,28 @@ void Sequence::start(int32_t num_cached, double now_s) {
 
 void Sequence::plan(int32_t count) {
     NVLLM_CHECK(state == SequenceState::running, "only a running sequence is planned");
-    NVLLM_CHECK(count >= 1 && count <= num_unplanned(), "a plan is for known tokens");
+    NVLLM_CHECK(count >= 1 && count <= num_unplanned(),
+                "a plan is for known tokens and placeholders");
     num_in_flight += count;
 }
 
-void Sequence::expect() {
+void Sequence::plan_drafts(int32_t count) {
+    NVLLM_CHECK(num_in_flight > 0 && num_unplanned() == 0 && num_placeholders == 0,
+                "drafts follow the last known token, which is in the same plan");
+    num_placeholders = count;
+    num_in_flight += count;
+}
+
+void Sequence::roll_back(int32_t num_rejected, int32_t num_drafts) {
+    NVLLM_CHECK(num_rejected <= num_drafts && num_drafts == num_placeholders,
+                "only drafts are rejected");
+    num_placeholders = 0;
+    num_in_flight -= num_rejected;
+}
+
+void Sequence::add_placeholder() {
     NVLLM_CHECK(num_in_flight > 0 && num_unplanned() == 0, "a token is chosen after the last one");
-    ++num_expected;
+    ++num_placeholders;
 }
 
 void Sequence::take_back(int32_t count) {
@@ -95,7 +111,7 @@ void Sequence::commit(int32_t count, std::span<const int32_t> sampled, double no
     num_computed += count;
     ++num_slice_steps;
     for (const int32_t token : sampled) token_ids.push_back(token);
-    num_expected -= std::min(num_expected, static_cast<int32_t>(sampled.size()));
+    num_placeholders -= std::min(num_placeholders, static_cast<int32_t>(sampled.size()));
     if (!sampled.empty() && !first_token_s) first_token_s = now_s;
 }
 
@@ -118,7 +134,8 @@ void Sequence::await_blocks(double now_s) {
 }
 
 void Sequence::receive_blocks(int32_t count, double now_s) {
-    NVLLM_CHECK(state == SequenceState::awaiting_blocks, "nobody awaits the blocks");
+    NVLLM_CHECK(state == SequenceState::awaiting_blocks,
+                "only a sequence that awaits blocks receives them");
     NVLLM_CHECK(count >= 0 && count < num_tokens(), "a token is left to compute");
     enter(SequenceState::paused, now_s);
     num_computed = count;
@@ -127,11 +144,11 @@ void Sequence::receive_blocks(int32_t count, double now_s) {
 
 void Sequence::withdraw(double now_s) {
     NVLLM_CHECK(state != SequenceState::waiting && state != SequenceState::finished,
-                "only what was let in gives up what it computed");
+                "only an admitted sequence gives up its KV");
     enter(SequenceState::waiting, now_s);
     num_computed = 0;
     num_in_flight = 0;
-    num_expected = 0;
+    num_placeholders = 0;
 }
 
 void Sequence::preempt(double now_s) {
@@ -156,7 +173,7 @@ void Sequence::finish(FinishReason reason, double now_s) {
     enter(SequenceState::finished, now_s);
     finish_reason = reason;
     num_in_flight = 0;
-    num_expected = 0;
+    num_placeholders = 0;
     finished_s = now_s;
 }
 

@@ -66,7 +66,7 @@ struct StepExtras {
 struct StepResult {
     uint64_t plan_number = 0;
     std::vector<SequenceStep> sequences;  // in the order of the plan's entries
-    std::vector<StepExtras> extras;       // of some sequences, in their order
+    std::vector<StepExtras> extras = {};  // of some sequences, in their order
     uint64_t swapped_bytes = 0;           // copied to and from host memory
     double swap_ms = 0.0;                 // by that
     DeviceCounts device = {};

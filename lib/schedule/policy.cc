@@ -15,7 +15,7 @@ double by_arrival(const Sequence&, double) { return 0.0; }
 // "sjf": fewest tokens remaining.
 double by_remaining(const Sequence& sequence, double) { return sequence.num_remaining(); }
 
-// "round-robin": whoever's slice is used up takes its place behind all others.
+// "round-robin": a sequence whose slice is used up waits behind all others.
 double by_turn(const Sequence& sequence, double) { return static_cast<double>(sequence.turn); }
 bool slice_is_used_up(const Sequence& running, const Sequence&, double) {
     return running.num_slice_steps >= kTimeSliceSteps;
@@ -44,8 +44,8 @@ size_t queue_by_length(const Sequence& sequence) {
     return queue;
 }
 
-// The queue it stands in by now: one up for each queue's limit that it has waited beyond; -1 is the
-// head of the first.
+// The present queue of a sequence: one up for each queue's limit that it has waited beyond; -1 is
+// before the first queue.
 int current_queue(const Sequence& sequence, double now_s) {
     auto queue = static_cast<int>(queue_by_length(sequence));
     double waited = sequence.waited(now_s);
@@ -63,7 +63,7 @@ double by_queue_and_priority(const Sequence& sequence, double now_s) {
     return current_queue(sequence, now_s) * kBetweenQueues - priority;
 }
 
-bool stands_in_a_lower_queue(const Sequence& running, const Sequence& waiting, double now_s) {
+bool is_in_a_lower_queue(const Sequence& running, const Sequence& waiting, double now_s) {
     return running.num_slice_steps >= kTimeSliceSteps &&
            current_queue(waiting, now_s) < current_queue(running, now_s);
 }
@@ -73,7 +73,7 @@ constexpr SchedulingPolicy kPolicies[] = {
     {"sjf", by_remaining, true, false, nullptr},
     {"round-robin", by_turn, false, false, slice_is_used_up},
     {"priority", by_priority, true, false, nullptr},
-    {"hybrid", by_queue_and_priority, true, true, stands_in_a_lower_queue},
+    {"hybrid", by_queue_and_priority, true, true, is_in_a_lower_queue},
 };
 
 }  // namespace
@@ -92,8 +92,8 @@ const SchedulingPolicy& find_policy(std::string_view name) {
 
 bool ranks_before(const SchedulingPolicy& policy, const Sequence& one, const Sequence& other,
                   double now_s) {
-    if (one.has_turn != other.has_turn) return one.has_turn;
-    if (!one.has_turn) {
+    if (one.is_aged != other.is_aged) return one.is_aged;
+    if (!one.is_aged) {
         const double rank = policy.rank(one, now_s);
         const double other_rank = policy.rank(other, now_s);
         if (rank != other_rank) return rank < other_rank;

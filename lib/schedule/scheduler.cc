@@ -1,87 +1,120 @@
-// Requests in and out: adding, committing, cancelling. How a plan is made is in planning.cc.
+// Adding, planning, committing and cancelling, by the parts in planning/.
 #include "lib/schedule/scheduler.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "kernels/error.h"
+#include "lib/schedule/planning/request_limits.h"
 #include "lib/schedule/stop_check.h"
 
 namespace nvllm {
+namespace {
 
-Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache)
-    : config_(config),
-      policy_(find_policy(config.policy)),
-      cache_(cache),
-      waiting_(policy_),
-      step_time_({.target_ms = config.step_time_target_ms,
-                  .most_tokens = config.max_num_batched_tokens,
-                  // A prompt that is not cut must find a step that has room for it.
-                  .min_tokens =
-                      config.enable_chunked_prefill ? config.max_num_seqs : config.max_model_len}) {
-    config_.check();
+StepTimeConfig step_time_config(const SchedulerConfig& config) {
+    return {
+        .target_ms = config.step_time_target_ms,
+        .most_tokens = config.max_num_batched_tokens,
+        // A prompt that is not cut must find a step that is long enough for it.
+        .min_tokens = config.enable_chunked_prefill ? config.max_num_seqs : config.max_model_len};
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache, DraftProposer* proposer)
+    : context_{.config = config, .policy = find_policy(config.policy), .cache = cache},
+      waiting_(context_.policy),
+      running_(config.max_num_seqs),
+      step_time_(step_time_config(config)),
+      remote_(context_, requests_, waiting_, running_, plans_, update_),
+      preemptor_(context_, waiting_, running_, update_),
+      backpressure_(requests_, waiting_, running_, preemptor_),
+      finisher_(context_, requests_, waiting_, running_, update_, remote_, backpressure_),
+      beams_(context_, requests_, waiting_, running_, update_, preemptor_, finisher_),
+      admission_(context_, waiting_, running_, preemptor_, backpressure_),
+      slicer_(context_, waiting_, running_, preemptor_),
+      drafts_(context_, running_, proposer),
+      composer_(context_, running_, plans_, update_,
+                {preemptor_, slicer_, admission_, beams_, drafts_}),
+      resizer_(context_, requests_, update_, remote_, preemptor_) {
+    context_.config.check();
 }
 
 void Scheduler::observe(StepObservation step) {
-    if (config_.step_time_target_ms > 0.0) look_at_cache(step);
+    if (context_.config.step_time_target_ms > 0.0) resizer_.collect_cache_stats(step);
     step_time_.observe(step);
-    preemption_costs_.observe(step);
+    preemptor_.observe(step);
 }
 
 Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
-    if (std::optional<Fault> fault = why_never(config_, cache_, request)) return *std::move(fault);
-    auto shared = std::make_shared<ScheduledRequest>();
-    if (!requests_.try_emplace(request.id, shared).second) {
+    const SchedulerConfig& config = context_.config;
+    if (std::optional<Fault> fault = why_never(config, context_.cache, request)) {
+        return *std::move(fault);
+    }
+    NVLLM_CHECK(request.adapter_id == 0 || !request.adapter.empty(),
+                "the cache distinguishes adapters by their names");
+    const std::shared_ptr<ScheduledRequest> shared = requests_.add_request(request);
+    if (shared == nullptr) {
         return Fault{ErrorKind::bad_data,
                      fmt::format("request {} is under way already", request.id)};
     }
-    shared->request = request;
-    shared->request.prompt_token_ids = {};
-    shared->first = shared->leader = next_sequence_;
-    shared->num_active = request.sampling.num_sequences();
     const int32_t length =
-        longest_length(config_, static_cast<int32_t>(request.prompt_token_ids.size()), request);
-    shared->rope_choice = rope_choice(config_, length, request);
-    const CacheKeyExtras extras{request.cache_salt, request.adapter, request.media_keys,
-                                shared->rope_choice};
+        longest_length(config, static_cast<int32_t>(request.prompt_token_ids.size()), request);
+    shared->rope_choice = rope_choice(config, length, request);
     std::vector<SequenceId> ids;
     for (int32_t index = 0; index < request.sampling.num_sequences(); ++index) {
-        const SequenceId id = next_sequence_++;
-        auto sequence = std::make_unique<ScheduledSequence>(
-            ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
-                              .cache = SequenceBlocks(cache_, extras, id),
-                              .request = shared,
-                              .candidates = {},
-                              .untold_tokens = {},
-                              .lease_end_s = {}});
-        sequence->sequence.longest_length = length;
-        sequence->sequence.turn = next_turn_++;
-        // Beams but the first come out of forks.
-        if (index == 0 || !request.sampling.use_beam_search) {
-            cache_.set_reuse_hint(sequence->cache, sequence->sequence.token_ids);
-            waiting_.add(*sequence, now_s_);
-        }
-        sequences_.emplace(id, std::move(sequence));
-        ids.push_back(id);
+        ids.push_back(shared->first + static_cast<SequenceId>(index));
+        add_sequence(shared, request, index, length);
     }
-    if (request.sampling.use_beam_search) begin_beams(*shared);
+    if (request.sampling.use_beam_search) beams_.begin(*shared);
     return ids;
 }
 
-const Scheduler::InFlight& Scheduler::oldest_plan(const StepResult& result) const {
-    NVLLM_CHECK(!in_flight_.empty(), "no plan is under way");
-    const InFlight& plan = in_flight_.front();
-    NVLLM_CHECK(result.plan_number == plan.number, "results come in the order of the plans");
-    NVLLM_CHECK(result.sequences.size() == plan.entries.size(),
-                "a result has one step for each entry");
+void Scheduler::add_sequence(const std::shared_ptr<ScheduledRequest>& shared,
+                             const Request& request, int32_t index, int32_t longest_length) {
+    const SequenceId id = requests_.next_id();
+    const CacheKeyExtras extras{request.cache_salt, request.adapter, request.media_keys,
+                                shared->rope_choice};
+    ScheduledSequence& added = requests_.add_sequence(std::make_unique<ScheduledSequence>(
+        ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
+                          .cache = SequenceBlocks(context_.cache, extras, id),
+                          .request = shared,
+                          .candidates = {},
+                          .unsent_tokens = {},
+                          .lease_end_s = {},
+                          .drafts = {}}));
+    added.sequence.longest_length = longest_length;
+    added.sequence.turn = waiting_.next_turn();
+    // Beams other than the first begin as forks.
+    if (index > 0 && request.sampling.use_beam_search) return;
+    context_.cache.set_reuse_hint(added.cache, added.sequence.token_ids);
+    waiting_.add(added, context_.now_s);
+}
+
+std::optional<BatchPlan> Scheduler::next(double now_s, const PlanLimits& limits) {
+    requests_.forget_retired();
+    context_.now_s = now_s;
+    remote_.expire(now_s);
+    if (!composer_.may_plan()) return std::nullopt;
+    backpressure_.release_slots();
+    if (!has_work() && !update_.has_moves()) return std::nullopt;
+    resizer_.defragment();
+    waiting_.sort(now_s);
+    if (!limits.alone) slicer_.pause_for_waiting();
+    slicer_.resume_paused(true);
+    std::optional<BatchPlan> plan = composer_.compose(step_time_.budget(), limits);
+    // Leased blocks are free again when the lease ends: that is no mistake of ours.
+    const bool stalled = !plan && plans_.empty() && remote_.leased().empty();
+    context_.counters.stalled_steps += stalled ? 1 : 0;
     return plan;
 }
 
 std::vector<StopDecision> Scheduler::check_stop(const StepResult& result) const {
-    const InFlight& plan = oldest_plan(result);
+    const PlanInFlight& plan = plans_.oldest_of(result);
     std::vector<StopDecision> decisions;
     decisions.reserve(plan.entries.size());
     for (size_t i = 0; i < plan.entries.size(); ++i) {
@@ -99,7 +132,7 @@ std::vector<StopDecision> Scheduler::check_stop(const StepResult& result) const 
             decision.finish = FinishReason::stop;
         } else {
             decision = check_tokens(scheduled.sequence, scheduled.request->request,
-                                    config_.max_model_len, step.token_ids);
+                                    context_.config.max_model_len, step.token_ids);
         }
     }
     return decisions;
@@ -108,23 +141,20 @@ std::vector<StopDecision> Scheduler::check_stop(const StepResult& result) const 
 std::vector<SequenceId> Scheduler::commit(const StepResult& result,
                                           const std::vector<StopDecision>& decisions,
                                           double now_s) {
-    forget_retired();
-    now_s_ = now_s;
-    NVLLM_CHECK(decisions.size() == oldest_plan(result).entries.size(),
-                "one verdict for each entry");
-    const InFlight plan = std::move(in_flight_.front());
-    in_flight_.pop_front();
-    cache_.plan_committed(plan.number);
+    requests_.forget_retired();
+    context_.now_s = now_s;
+    NVLLM_CHECK(decisions.size() == plans_.oldest_of(result).entries.size(),
+                "one decision for each entry");
+    PlanInFlight plan = plans_.take_oldest();
+    context_.cache.plan_committed(plan.number);
+    if (!plan.drafts.empty()) drafts_.roll_back(plan, result, decisions);
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         advance(plan.entries[i], result.sequences[i], decisions[i]);
     }
-    for (ScheduledSequence* sequence : cancelled_) {
-        if (sequence->sequence.state == SequenceState::finished) continue;
-        finish(*sequence, FinishReason::cancelled);
-    }
-    cancelled_.clear();
-    leave_running();
-    return take_finished();
+    if (!result.extras.empty()) drafts_.take_next_drafts(plan, result);
+    finisher_.finish_cancelled();
+    running_.remove_left();
+    return finisher_.take_finished();
 }
 
 void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
@@ -133,268 +163,113 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
     Sequence& sequence = scheduled.sequence;
     --scheduled.num_plans;
     NVLLM_CHECK(step.sequence == sequence.id && decision.sequence == sequence.id,
-                "results and verdicts stand in the order of the plan's entries");
+                "results and decisions are in the order of the plan's entries");
     const size_t num_accepted = static_cast<size_t>(decision.num_accepted);
     NVLLM_CHECK(num_accepted <= step.token_ids.size(), "more tokens are accepted than came");
-    // Finished under an earlier plan, or about to be: what came out is nobody's any more.
+    // It finished under an earlier plan, or finishes with this commit: its tokens are dropped.
     if (sequence.state == SequenceState::finished || scheduled.cancelled) return;
     if (decision.finish == FinishReason::error) {
-        finish(scheduled, FinishReason::error);
-        // A search that lost a beam is over.
-        if (scheduled.request->beams != nullptr) cancel_all(*scheduled.request);
+        finisher_.finish(scheduled, FinishReason::error);
+        // A search that lost a beam ends.
+        if (scheduled.is_beam()) finisher_.cancel_all(*scheduled.request);
         return;
     }
     NVLLM_CHECK(decision.finish || (num_accepted > 0) == (entry.output == OutputKind::sample),
-                "a sequence that goes on has a token just when it was to choose one");
-    sequence.commit(entry.count, std::span(step.token_ids).first(num_accepted), now_s_);
-    cache_.commit(scheduled.cache, sequence.token_ids, sequence.num_computed);
-    if (sequence.num_computed >= sequence.num_prompt_tokens)
+                "a sequence that continues has a token if and only if its entry samples");
+    sequence.commit(entry.count, std::span(step.token_ids).first(num_accepted), context_.now_s);
+    context_.cache.commit(scheduled.cache, sequence.token_ids, sequence.num_computed);
+    if (sequence.num_computed >= sequence.num_prompt_tokens) {
         scheduled.request->prompt_computed = true;
+    }
     if (decision.finish) {
-        finish(scheduled, *decision.finish);
+        finisher_.finish(scheduled, *decision.finish);
         return;
     }
-    if (scheduled.disconnect_reason != DisconnectReason::none && sequence.num_in_flight == 0)
-        depart(scheduled);
-    if (entry.output == OutputKind::candidates) take_candidates(scheduled, step);
-}
-
-bool Scheduler::ranks_first(const ScheduledSequence& scheduled) const {
-    return std::ranges::none_of(running_, [&](const ScheduledSequence* other) {
-        return other->sequence.state == SequenceState::running &&
-               ranks_before(policy_, other->sequence, scheduled.sequence, now_s_);
-    });
-}
-
-// What was put off until nothing is in flight.
-void Scheduler::depart(ScheduledSequence& scheduled) {
-    switch (std::exchange(scheduled.disconnect_reason, DisconnectReason::none)) {
-        case DisconnectReason::none:
-            return;
-        case DisconnectReason::preemption:
-            // Those that ranked before it may have finished meanwhile.
-            if (!ranks_first(scheduled)) preempt(scheduled);
-            return;
-        case DisconnectReason::pause:
-            pause(scheduled);
-            return;
+    if (scheduled.removal != PendingRemoval::none && sequence.num_in_flight == 0) {
+        preemptor_.remove(scheduled);
     }
+    if (entry.output == OutputKind::candidates) beams_.take_candidates(scheduled, step);
 }
 
-// For want of blocks. Leaves `running_` to be tidied by leave_running().
-void Scheduler::preempt(ScheduledSequence& scheduled) {
-    const bool queued = scheduled.sequence.state == SequenceState::paused;
-    if (queued) waiting_.remove(scheduled);
-    somebody_left_ = true;
-    scheduled.disconnect_reason = DisconnectReason::none;
-    if (!should_swap(scheduled) || !swap_out(scheduled)) recompute(scheduled);
-    if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
-    scheduled.untold_tokens.clear();
-    waiting_.add(scheduled, now_s_);
-    ++counters_.preemptions;
+bool Scheduler::resize_cache(std::span<const int32_t> num_blocks, double now_s) {
+    context_.now_s = now_s;
+    return resizer_.resize(num_blocks);
 }
 
-bool Scheduler::should_swap(const ScheduledSequence& scheduled) const {
-    if (scheduled.request->beams != nullptr)
-        return false;                                    // shared blocks would come back as copies
-    if (reads_early_positions(scheduled)) return false;  // the worker forgets what it gathered
-    if (config_.preemption_mode != PreemptionMode::automatic) {
-        return config_.preemption_mode == PreemptionMode::swap;
+std::vector<SequenceId> Scheduler::cancel(RequestId request, std::optional<int32_t> index) {
+    const std::shared_ptr<ScheduledRequest> found = requests_.find_request(request);
+    if (found == nullptr) return {};
+    if (!index) {
+        finisher_.cancel_all(*found);
+    } else if (*index >= 0 && *index < found->request.sampling.num_sequences()) {
+        ScheduledSequence* sequence =
+            requests_.find(found->first + static_cast<SequenceId>(*index));
+        if (sequence != nullptr) finisher_.cancel(*sequence);
     }
-    uint64_t bytes = 0;
-    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
-        const auto place = static_cast<size_t>(group);
-        const uint64_t each = place < config_.block_bytes.size() ? config_.block_bytes[place] : 0;
-        bytes += each * static_cast<uint64_t>(scheduled.cache.table(group).num_held());
-    }
-    return preemption_costs_.swap_is_faster(bytes, scheduled.sequence.num_computed);
-}
-
-// False when host memory has no room, or nothing is computed yet.
-bool Scheduler::swap_out(ScheduledSequence& scheduled) {
-    if (scheduled.sequence.num_computed == 0) return false;
-    if (!cache_.swap_out(scheduled.cache, scheduled.sequence.num_computed, swaps_out_))
-        return false;
-    scheduled.sequence.swap_out(now_s_);
-    ++counters_.swaps_out;
-    return true;
-}
-
-void Scheduler::recompute(ScheduledSequence& scheduled) {
-    scheduled.num_computed_before = scheduled.sequence.num_computed;
-    scheduled.sequence.preempt(now_s_);
-    wait_without_blocks(scheduled);
-}
-
-// Leaves `running_` to be tidied by leave_running().
-void Scheduler::pause(ScheduledSequence& scheduled) {
-    somebody_left_ = true;
-    scheduled.sequence.pause(now_s_);
-    scheduled.sequence.turn = next_turn_++;
-    waiting_.add(scheduled, now_s_);
-    ++counters_.pauses;
-}
-
-// Leaves `running_` to be tidied by leave_running().
-void Scheduler::finish(ScheduledSequence& scheduled, FinishReason reason) {
-    somebody_left_ = true;
-    const SequenceState state = scheduled.sequence.state;
-    if (std::exchange(scheduled.told, false)) removed_.push_back(scheduled.sequence.id);
-    if (state != SequenceState::running) waiting_.remove(scheduled);
-    end_lease(scheduled);
-    scheduled.sequence.finish(reason, now_s_);
-    if (reason == FinishReason::error) {
-        cache_.discard(scheduled.cache);
-    } else {
-        cache_.free(scheduled.cache);
-    }
-    ScheduledRequest& request = *scheduled.request;
-    --request.num_active;
-    if (request.num_active == 0) {
-        std::erase(searching_, &request);
-        std::erase(held_, &request);
-        requests_.erase(request.request.id);
-    } else if (request.leader == scheduled.sequence.id) {
-        choose_next_leader(request);
-    }
-    finished_.push_back(scheduled.sequence.id);
-    retired_.push_back(&scheduled);
-}
-
-// The first living continuation, which is the one that waits first.
-void Scheduler::choose_next_leader(ScheduledRequest& request) {
-    const SequenceId end =
-        request.first + static_cast<SequenceId>(request.request.sampling.num_sequences());
-    for (SequenceId id = request.first; id < end; ++id) {
-        const ScheduledSequence* candidate = lookup(id);
-        if (candidate == nullptr || candidate->sequence.state == SequenceState::finished) continue;
-        request.leader = id;
-        return;
-    }
-}
-
-std::vector<SequenceId> Scheduler::cancel(RequestId request) {
-    const auto found = requests_.find(request);
-    if (found == requests_.end()) return {};
-    const std::shared_ptr<ScheduledRequest> kept = found->second;
-    cancel_all(*kept);
-    leave_running();
-    return take_finished();
-}
-
-void Scheduler::cancel_all(const ScheduledRequest& request) {
-    const SequenceId end =
-        request.first + static_cast<SequenceId>(request.request.sampling.num_sequences());
-    for (SequenceId id = request.first; id < end; ++id) {
-        if (ScheduledSequence* sequence = lookup(id)) cancel(*sequence);
-    }
-}
-
-std::vector<SequenceId> Scheduler::cancel_sequence(SequenceId sequence) {
-    if (ScheduledSequence* scheduled = lookup(sequence)) cancel(*scheduled);
-    leave_running();
-    return take_finished();
-}
-
-void Scheduler::cancel(ScheduledSequence& scheduled) {
-    if (scheduled.sequence.state == SequenceState::finished || scheduled.cancelled) return;
-    if (scheduled.num_plans == 0) {
-        finish(scheduled, FinishReason::cancelled);
-    } else {
-        scheduled.cancelled = true;
-        cancelled_.push_back(&scheduled);
-    }
+    running_.remove_left();
+    return finisher_.take_finished();
 }
 
 std::vector<SequenceId> Scheduler::reset_worker() {
-    for (const InFlight& plan : in_flight_) {
-        for (const PlannedEntry& entry : plan.entries) entry.sequence->num_plans = 0;
+    plans_.forget_all();
+    context_.cache.plan_committed(plans_.last_number());
+    remote_.expire(std::numeric_limits<double>::infinity());
+    requeue_all();
+    finisher_.forget_cancelled();
+    update_.clear();
+    for (const auto& [id, sequence] : requests_.sequences()) {
+        context_.cache.free(sequence->cache);
+        sequence->is_registered = false;
+        sequence->unsent_tokens.clear();
     }
-    in_flight_.clear();
-    cache_.plan_committed(next_plan_ - 1);
-    end_leases(std::numeric_limits<double>::infinity());
-    for (ScheduledSequence* sequence : running_) {
+    context_.cache.clear();
+    for (ScheduledSequence* sequence : waiting_.all()) {
+        context_.cache.set_reuse_hint(sequence->cache, sequence->sequence.token_ids);
+    }
+    requests_.forget_computed_prompts();
+    ++context_.counters.worker_resets;
+    return finisher_.take_finished();
+}
+
+// Every active sequence waits, without blocks. Cancelled ones finish.
+void Scheduler::requeue_all() {
+    for (ScheduledSequence* sequence : running_.all()) {
         if (sequence->cancelled) {
-            finish(*sequence, FinishReason::cancelled);
+            finisher_.finish(*sequence, FinishReason::cancelled);
         } else {
-            somebody_left_ = true;
-            sequence->disconnect_reason = DisconnectReason::none;
-            recompute(*sequence);
-            waiting_.add(*sequence, now_s_);
+            running_.mark_left();
+            sequence->removal = PendingRemoval::none;
+            preemptor_.recompute(*sequence);
+            waiting_.add(*sequence, context_.now_s);
         }
     }
-    leave_running();
+    running_.remove_left();
     const std::vector<ScheduledSequence*> queued(waiting_.all().begin(), waiting_.all().end());
     for (ScheduledSequence* sequence : queued) {
         if (sequence->sequence.state == SequenceState::waiting) continue;
         waiting_.remove(*sequence);
-        recompute(*sequence);
-        waiting_.add(*sequence, now_s_);
+        preemptor_.recompute(*sequence);
+        waiting_.add(*sequence, context_.now_s);
     }
-    cancelled_.clear();
-    removed_.clear();
-    swaps_out_.clear();
-    copies_.clear();
-    moves_.clear();
-    table_changes_.clear();
-    for (auto& [id, sequence] : sequences_) {
-        cache_.free(sequence->cache);
-        sequence->told = false;
-        sequence->untold_tokens.clear();
-    }
-    cache_.clear();
-    for (ScheduledSequence* sequence : waiting_.all()) {
-        cache_.set_reuse_hint(sequence->cache, sequence->sequence.token_ids);
-    }
-    // The prompts' blocks are gone too: one continuation of each request computes them again.
-    for (auto& [id, request] : requests_) {
-        request->prompt_computed = false;
-        choose_next_leader(*request);
-    }
-    ++counters_.worker_resets;
-    return take_finished();
-}
-
-std::vector<SequenceId> Scheduler::take_finished() { return std::exchange(finished_, {}); }
-
-// Those that an uncommitted plan still names stay.
-void Scheduler::forget_retired() {
-    std::erase_if(retired_, [this](const ScheduledSequence* sequence) {
-        if (sequence->num_plans > 0) return false;
-        sequences_.erase(sequence->sequence.id);
-        return true;
-    });
-}
-
-void Scheduler::leave_running() {
-    if (!std::exchange(somebody_left_, false)) return;
-    std::erase_if(running_, [](const ScheduledSequence* sequence) {
-        return sequence->sequence.state != SequenceState::running;
-    });
-}
-
-ScheduledSequence* Scheduler::lookup(SequenceId sequence) const {
-    const auto found = sequences_.find(sequence);
-    return found == sequences_.end() ? nullptr : found->second.get();
 }
 
 const Sequence* Scheduler::find(SequenceId sequence) const {
-    const ScheduledSequence* scheduled = lookup(sequence);
+    const ScheduledSequence* scheduled = requests_.find(sequence);
     return scheduled == nullptr ? nullptr : &scheduled->sequence;
 }
 
 SchedulerStats Scheduler::stats() const {
-    SchedulerStats stats = counters_;
-    stats.num_running = static_cast<int32_t>(running_.size());
+    SchedulerStats stats = context_.counters;
+    stats.num_running = running_.size();
     stats.num_waiting = static_cast<int32_t>(waiting_.size());
-    // The queue may be long: it is looked through only when there can be any.
-    const bool any = queue_may_hold_blocks() || counters_.swaps_out > 0;
-    for (const ScheduledSequence* scheduled :
-         any ? waiting_.all() : std::span<ScheduledSequence* const>()) {
-        stats.num_paused += scheduled->sequence.state == SequenceState::paused;
-        stats.num_swapped += scheduled->sequence.state == SequenceState::swapped;
+    // The queue may be long: it is searched only if it had such sequences.
+    if (context_.queue_may_hold_blocks() || stats.swaps_out > 0) {
+        for (const ScheduledSequence* scheduled : waiting_.all()) {
+            stats.num_paused += scheduled->sequence.state == SequenceState::paused;
+            stats.num_swapped += scheduled->sequence.state == SequenceState::swapped;
+        }
     }
-    stats.num_awaiting = static_cast<int32_t>(leased_.size());
+    stats.num_awaiting = static_cast<int32_t>(remote_.leased().size());
     stats.token_budget = step_time_.budget();
     return stats;
 }

@@ -4,11 +4,12 @@
 #include <algorithm>
 
 #include "lib/cache/radix_view.h"
+#include "lib/schedule/planning/admission_rules.h"
 
 namespace nvllm {
 namespace {
 
-// Sequences whose lack of blocks is worked out: those behind them wait for them anyway.
+// Sequences whose missing blocks are computed; those behind them wait for them anyway.
 constexpr size_t kMaxExplained = 64;
 
 BlockState state_of(const BlockPool& pool, BlockId block) {
@@ -56,8 +57,10 @@ std::vector<TableSnapshot> snapshot_tables(const SequenceBlocks& cache, int32_t 
     return tables;
 }
 
-SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled, int32_t num_groups,
-                                   double now_s) {
+SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled,
+                                   const SchedulingContext& context, double now_s) {
+    // Tokens that plans in flight compute before they are known.
+    const int32_t max_ahead = context.config.pipeline_depth - 1;
     const Sequence& sequence = scheduled.sequence;
     SequenceSnapshot out;
     out.id = sequence.id;
@@ -69,7 +72,9 @@ SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled, int32_t n
     out.num_tokens = sequence.num_tokens();
     out.longest_length = sequence.longest_length;
     out.num_computed = sequence.num_computed;
-    out.num_in_flight = sequence.num_in_flight;
+    // The draft tokens in flight are not tokens of the sequence yet.
+    out.num_in_flight =
+        std::min(sequence.num_in_flight, sequence.num_tokens() + max_ahead - sequence.num_computed);
     out.num_cached_tokens = sequence.num_cached_tokens;
     out.num_preemptions = sequence.num_preemptions;
     out.num_pauses = sequence.num_pauses;
@@ -81,7 +86,7 @@ SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled, int32_t n
     out.swapped_out = scheduled.cache.swapped_out();
     out.lease_end_s = scheduled.lease_end_s;
     out.num_published_blocks = scheduled.cache.num_cached_blocks();
-    out.tables = snapshot_tables(scheduled.cache, num_groups);
+    out.tables = snapshot_tables(scheduled.cache, context.cache.num_groups());
     return out;
 }
 
@@ -115,11 +120,11 @@ const char* wait_reason_name(WaitReason reason) {
             return "no_blocks";
         case WaitReason::budget_spent:
             return "budget_spent";
-        case WaitReason::sibling:
+        case WaitReason::other_sequence:
             return "sibling";
         case WaitReason::paused:
             return "paused";
-        case WaitReason::held:
+        case WaitReason::slow_client:
             return "held";
         case WaitReason::swapped:
             return "swapped";
@@ -145,80 +150,103 @@ const char* block_state_name(BlockState state) {
     return "";
 }
 
+namespace {
+
+// Why each waiting sequence waits, by the rules of Admission: slots, then tokens, then blocks. No
+// sequence passes one that waits for blocks.
+class WaitExplanation {
+  public:
+    WaitExplanation(const SchedulingContext& context, const RunningSet& running,
+                    const WaitingQueue& waiting, bool budget_was_spent)
+        : context_(context),
+          waiting_(waiting),
+          budget_was_spent_(budget_was_spent),
+          num_free_(running.num_free_slots()),
+          headroom_(num_growing(context, running, waiting)) {}
+
+    // Fills the row of the sequence with this index in the queue. REQUIRES: called in the order of
+    // the queue.
+    void explain(size_t index, SequenceSnapshot& row) {
+        const ScheduledSequence& scheduled = waiting_[index];
+        row.wait_reason = reason(index, scheduled, row);
+        if (row.wait_reason == WaitReason::other_sequence) {
+            row.waits_for = scheduled.request->prompt_sequence;
+        } else if (row.wait_reason == WaitReason::behind_another) {
+            row.waits_for = blocked_->sequence.id;
+        } else if (row.wait_reason == WaitReason::swapped ||
+                   row.wait_reason == WaitReason::no_blocks) {
+            blocked_ = &scheduled;
+        }
+    }
+
+  private:
+    WaitReason reason(size_t index, const ScheduledSequence& scheduled, SequenceSnapshot& row) {
+        if (scheduled.request->is_paused_for_client) return WaitReason::slow_client;
+        if (scheduled.sequence.state == SequenceState::paused) return WaitReason::paused;
+        if (scheduled.lease_end_s) return WaitReason::remote_blocks;
+        if (!is_ready(scheduled, context_.cache)) return WaitReason::other_sequence;
+        if (slots_to_take(scheduled) > num_free_) return WaitReason::no_slot;
+        if (budget_was_spent_) return WaitReason::budget_spent;
+        if (blocked_ != nullptr) return WaitReason::behind_another;
+        if (scheduled.sequence.state == SequenceState::swapped) return WaitReason::swapped;
+        if (index >= kMaxExplained) return WaitReason::next_step;
+        row.num_missing_blocks = num_missing_blocks(waiting_[index]);
+        return row.num_missing_blocks > 0 ? WaitReason::no_blocks : WaitReason::next_step;
+    }
+
+    int32_t num_missing_blocks(ScheduledSequence& scheduled) const {
+        CacheManager& cache = context_.cache;
+        const Sequence& sequence = scheduled.sequence;
+        const PrefixMatch match = may_skip_prompt(scheduled)
+                                      ? cache.match(scheduled.cache, sequence.token_ids)
+                                      : PrefixMatch{};
+        int32_t missing = 0;
+        for (int32_t group = 0; group < cache.num_groups(); ++group) {
+            missing =
+                std::max(missing, cache.num_missing(group, match, sequence.num_tokens(),
+                                                    context_.config.largest_step(), headroom_));
+        }
+        return missing;
+    }
+
+    const SchedulingContext& context_;
+    const WaitingQueue& waiting_;
+    bool budget_was_spent_;
+    int32_t num_free_;
+    int32_t headroom_;
+    const ScheduledSequence* blocked_ = nullptr;  // the first one that waits for blocks
+};
+
+}  // namespace
+
 Snapshot Scheduler::snapshot(SnapshotDetail detail, double now_s) const {
+    const CacheManager& cache = context_.cache;
     Snapshot out;
     out.now_s = now_s;
-    out.tick = cache_.parts().ranking.tick();
+    out.tick = cache.parts().ranking.tick();
     out.scheduler = stats();
-    out.cache = cache_.detailed_stats();
-    out.config = snapshot_config(config_, cache_, out.cache.eviction);
-    for (int32_t group = 0; group < cache_.num_groups(); ++group) {
+    out.cache = cache.detailed_stats();
+    out.config = snapshot_config(context_.config, cache, out.cache.eviction);
+    for (int32_t group = 0; group < cache.num_groups(); ++group) {
         out.groups.push_back(
-            snapshot_group(cache_, group, out.cache.groups[static_cast<size_t>(group)]));
+            snapshot_group(cache, group, out.cache.groups[static_cast<size_t>(group)]));
     }
     out.cache.groups.clear();
     out.has_tree = detail == SnapshotDetail::full;
     if (out.has_tree) {
-        for (RadixRun& run : radix_view(cache_).runs) {
+        for (RadixRun& run : radix_view(cache).runs) {
             out.runs.push_back(snapshot_run(std::move(run)));
         }
     }
-    for (const ScheduledSequence* running : running_) {
-        out.sequences.push_back(snapshot_sequence(*running, cache_.num_groups(), now_s));
+    for (const ScheduledSequence* running : running_.all()) {
+        out.sequences.push_back(snapshot_sequence(*running, context_, now_s));
     }
-    for (const ScheduledSequence* waiting : waiting_.all()) {
-        out.sequences.push_back(snapshot_sequence(*waiting, cache_.num_groups(), now_s));
+    WaitExplanation explanation(context_, running_, waiting_, composer_.budget_was_spent());
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+        out.sequences.push_back(snapshot_sequence(waiting_[i], context_, now_s));
+        explanation.explain(i, out.sequences.back());
     }
-    explain_waiting(out);
     return out;
-}
-
-// In the order of the queue, by the rules of admit_waiting(): slots, then tokens, then blocks, and
-// nobody passes one that waits for blocks.
-void Scheduler::explain_waiting(Snapshot& snapshot) const {
-    const int32_t num_free = num_free_slots();
-    const int32_t headroom = num_growing();
-    const ScheduledSequence* blocked = nullptr;
-    for (size_t place = 0; place < waiting_.size(); ++place) {
-        const ScheduledSequence& scheduled = waiting_[place];
-        SequenceSnapshot& row = snapshot.sequences[running_.size() + place];
-        if (scheduled.request->is_held) {
-            row.wait_reason = WaitReason::held;
-        } else if (scheduled.sequence.state == SequenceState::paused) {
-            row.wait_reason = WaitReason::paused;
-        } else if (scheduled.lease_end_s) {
-            row.wait_reason = WaitReason::remote_blocks;
-        } else if (!ready(scheduled)) {
-            row.wait_reason = WaitReason::sibling;
-            row.waits_for = scheduled.request->leader;
-        } else if (slots_to_take(scheduled) > num_free) {
-            row.wait_reason = WaitReason::no_slot;
-        } else if (budget_was_spent_) {
-            row.wait_reason = WaitReason::budget_spent;
-        } else if (blocked != nullptr) {
-            row.wait_reason = WaitReason::behind_another;
-            row.waits_for = blocked->sequence.id;
-        } else if (scheduled.sequence.state == SequenceState::swapped) {
-            row.wait_reason = WaitReason::swapped;
-            blocked = &scheduled;
-        } else if (place < kMaxExplained) {
-            const std::vector<int32_t>& tokens = scheduled.sequence.token_ids;
-            const PrefixMatch match = may_skip_prompt(scheduled)
-                                          ? cache_.match(waiting_[place].cache, tokens)
-                                          : PrefixMatch{};
-            for (int32_t group = 0; group < cache_.num_groups(); ++group) {
-                row.num_missing_blocks =
-                    std::max(row.num_missing_blocks,
-                             cache_.num_missing(group, match, scheduled.sequence.num_tokens(),
-                                                config_.largest_step(), headroom));
-            }
-            row.wait_reason =
-                row.num_missing_blocks > 0 ? WaitReason::no_blocks : WaitReason::next_step;
-            if (row.num_missing_blocks > 0) blocked = &scheduled;
-        } else {
-            row.wait_reason = WaitReason::next_step;
-        }
-    }
 }
 
 std::vector<std::vector<SequenceId>> block_owners(const Snapshot& snapshot, int32_t group) {

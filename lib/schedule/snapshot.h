@@ -1,5 +1,6 @@
-// An engine's bookkeeping at one moment, as plain data: every block, every sequence with what it
-// has and why it waits, and the prefix tree. What inspection reads and writes (snapshot_json.h).
+// The state of scheduler and cache at one moment, as plain data: every block, every sequence with
+// its blocks and the reason why it waits, and the prefix tree. Inspection reads and writes it
+// (snapshot_json.h).
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,15 @@
 
 namespace nvllm {
 
-// The prefix tree costs time in proportion to the tokens in the cache; without it a snapshot is a
-// matter of microseconds for each thousand blocks.
+// The prefix tree takes time in proportion to the tokens in the cache; without it a snapshot takes
+// microseconds for each thousand blocks.
 enum class SnapshotDetail : uint8_t { without_tree, full };
 
 enum class BlockState : uint8_t {
     free,
-    cached,     // nobody refers to it, its content can be found
-    used,       // its content cannot be found by others (yet)
-    published,  // used, and found by others
+    cached,     // no sequence refers to it, its content is in the prefix cache
+    used,       // its content is not in the prefix cache (yet)
+    published,  // used, and in the prefix cache
 };
 
 struct GroupSnapshot {
@@ -32,22 +33,22 @@ struct GroupSnapshot {
 };
 
 struct TableSnapshot {
-    int32_t num_given_back = 0;   // entries before the window's reach
+    int32_t num_given_back = 0;   // entries before the window
     std::vector<int32_t> blocks;  // of the entries after those
 };
 
 enum class WaitReason : uint8_t {
-    none,           // it does not wait
-    next_step,      // nothing is in its way
-    no_slot,        // max_num_seqs sequences run
-    no_blocks,      // the cache is short of blocks for it
-    budget_spent,   // the latest step had no tokens left
-    sibling,        // another continuation computes the prompt
-    paused,         // gave up its slot to somebody (policy)
-    held,           // nobody takes what it makes
-    swapped,        // in host memory, until there are blocks for it
-    remote_blocks,  // somebody else fills its blocks
-    behind_another  // nobody passes one that waits for blocks
+    none,            // it does not wait
+    next_step,       // it can be admitted
+    no_slot,         // max_num_seqs sequences run
+    no_blocks,       // the cache has too few free blocks for it
+    budget_spent,    // the latest step had no tokens left
+    other_sequence,  // another sequence of its request computes the prompt; "sibling"
+    paused,          // another sequence has its slot (policy)
+    slow_client,     // paused until its client has read more; "held"
+    swapped,         // in host memory, until there are free blocks for it
+    remote_blocks,   // a remote source fills its blocks
+    behind_another   // an earlier sequence waits for blocks
 };
 const char* wait_reason_name(WaitReason reason);
 const char* block_state_name(BlockState state);
@@ -60,10 +61,10 @@ struct SequenceSnapshot {
     SequenceState state = SequenceState::waiting;
     WaitReason wait_reason = WaitReason::none;
     int32_t num_missing_blocks = 0;  // no_blocks
-    SequenceId waits_for = 0;        // sibling, behind_another
+    SequenceId waits_for = 0;        // other_sequence, behind_another
 
     int32_t num_prompt_tokens = 0;
-    int32_t num_tokens = 0;  // prompt and answer
+    int32_t num_tokens = 0;  // of prompt and output
     int32_t longest_length = 0;
     int32_t num_computed = 0;
     int32_t num_in_flight = 0;
@@ -78,14 +79,14 @@ struct SequenceSnapshot {
     std::optional<double> first_token_s;
 
     bool swapped_out = false;
-    std::optional<double> lease_end_s;  // remote_blocks: then it computes them itself
+    std::optional<double> lease_end_s;  // remote_blocks: then it waits without them
     int32_t num_published_blocks = 0;
     std::vector<TableSnapshot> tables;  // per cache group
 };
 
-// A run of the prefix tree, see RadixRun; of its tokens only the first few.
+// A run of the prefix tree, see RadixRun, with its first kRunTokensShown tokens.
 struct RunSnapshot {
-    std::optional<int32_t> parent;  // stands before it
+    std::optional<int32_t> parent;  // index, smaller than its own
     int32_t num_tokens = 0;
     std::vector<int32_t> first_tokens;
     bool has_extra = false;  // a salt, an adapter, media or a choice of RoPE belongs to its content
@@ -115,14 +116,15 @@ struct ConfigSnapshot {
 
 struct Snapshot {
     double now_s = 0.0;  // on the engine's clock
-    int64_t tick = 0;    // blocks asked for: the clock of the tree's ages
+    int64_t tick = 0;    // blocks allocated so far: the clock of RunSnapshot::last_use
     ConfigSnapshot config;
     SchedulerStats scheduler;
     DetailedCacheStats cache;  // without groups: each is in its GroupSnapshot
     std::vector<GroupSnapshot> groups;
     bool has_tree = false;
-    std::vector<RunSnapshot> runs;            // a parent before its children
-    std::vector<SequenceSnapshot> sequences;  // living ones: running by id, then the queue in order
+    std::vector<RunSnapshot> runs;  // a parent before its children
+    // Running sequences in the order of admission, then the queue in its order.
+    std::vector<SequenceSnapshot> sequences;
 };
 
 // Which sequences hold each block of a group, by block.

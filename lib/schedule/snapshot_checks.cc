@@ -65,7 +65,7 @@ void check_sequence(const SequenceSnapshot& sequence, const Snapshot& snapshot,
             "has not one table for each group");
     require(sequence.num_prompt_tokens <= sequence.num_tokens, path + ".num_prompt_tokens",
             "is more than num_tokens");
-    // Plans under way may compute tokens that others choose.
+    // Plans in flight may compute tokens that earlier ones choose.
     const int64_t expected = std::max(0, snapshot.config.pipeline_depth - 1);
     require(int64_t{sequence.num_computed} + sequence.num_in_flight <=
                 int64_t{sequence.num_tokens} + expected,

@@ -38,7 +38,7 @@ void fields(Archive& archive, SchedulerStats& stats) {
     archive("swaps_in", stats.swaps_in);
     archive("recomputed_tokens", stats.recomputed_tokens);
     archive("pauses", stats.pauses);
-    archive("turns_of_oldest", stats.turns_of_oldest);
+    archive("turns_of_oldest", stats.aged_admissions);
     archive("remote_waits", stats.remote_waits);
     archive("remote_tokens", stats.remote_tokens);
     archive("remote_expiries", stats.remote_expiries);

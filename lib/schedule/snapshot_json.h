@@ -1,4 +1,4 @@
-// Snapshots as JSON: written by engines, read by whoever looks at a dump.
+// Snapshots as JSON: written by the engine, read by nvllm-inspect.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 //
 // A step far over the target cuts the budget by a fifth, one far under it adds a tenth; in between
 // the budget drifts towards the target by at most a fiftieth a step. Little free memory and a
-// fragmented cache cut it too. After each cut or raise the next step is not judged: it may have
+// fragmented cache cut it too. After each cut or raise the next step is not counted: it may have
 // been planned before.
 #pragma once
 
@@ -51,7 +51,7 @@ class StepTimeController {
 
     StepTimeConfig config_;
     double budget_;
-    int num_unchecked_ = 0;  // steps still to come that are not judged
+    int num_unchecked_ = 0;  // later steps that are not counted
     bool was_low_on_memory_ = false;
     bool was_fragmented_ = false;
     int steps_low_on_memory_ = 0;

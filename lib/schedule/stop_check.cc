@@ -1,4 +1,4 @@
-// End tokens, stop ids and lengths.
+// Checks of end tokens, stop ids and lengths.
 #include "lib/schedule/stop_check.h"
 
 #include "lib/request/end_tokens.h"

@@ -78,11 +78,11 @@ std::string describe_wait(const SequenceSnapshot& sequence) {
             return fmt::format("{} blocks short", sequence.num_missing_blocks);
         case WaitReason::budget_spent:
             return "budget spent";
-        case WaitReason::sibling:
+        case WaitReason::other_sequence:
             return fmt::format("sibling {}", sequence.waits_for);
         case WaitReason::paused:
             return "paused";
-        case WaitReason::held:
+        case WaitReason::slow_client:
             return "slow client";
         case WaitReason::swapped:
             return "in host memory";

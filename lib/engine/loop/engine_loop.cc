@@ -187,7 +187,8 @@ void Engine::Loop::take(EngineMessage& message) {
     } else if (auto* cancelled = std::get_if<CancelMessage>(&message)) {
         cancel(cancelled->id);
     } else if (auto* held = std::get_if<HoldMessage>(&message)) {
-        held->is_held ? scheduler_->hold(held->id) : scheduler_->go_on(held->id);
+        held->is_held ? scheduler_->pause_for_client(held->id)
+                      : scheduler_->resume_for_client(held->id);
     } else if (auto* asked = std::get_if<SnapshotMessage>(&message)) {
         answer(*asked);
     } else if (!faults_->dead()) {

@@ -73,7 +73,7 @@ bool StepFaults::takes_reload() {
 PlanLimits StepFaults::limits(const std::function<bool(SequenceId)>& lives) {
     PlanLimits limits;
     if (share_ < 1.0) {
-        limits.most_tokens = std::max(1, static_cast<int32_t>(std::lround(share_ * max_tokens_)));
+        limits.max_tokens = std::max(1, static_cast<int32_t>(std::lround(share_ * max_tokens_)));
     }
     std::erase_if(lost_, [&](const auto& one) { return !lives(one.first); });
     for (const auto& [sequence, times] : lost_) {

@@ -48,8 +48,8 @@ bool StepRunner::may_plan_ahead() {
 bool StepRunner::begin_step() {
     const Clock::time_point begin = Clock::now();
     if (in_flight_.empty()) parts_.resizes.run(parts_.scheduler, parts_.clock.now_s());
-    parts_.scheduler.limit_plans(parts_.faults.limits());
-    std::optional<BatchPlan> plan = parts_.scheduler.next(parts_.clock.now_s());
+    std::optional<BatchPlan> plan =
+        parts_.scheduler.next(parts_.clock.now_s(), parts_.faults.limits());
     if (!plan) return false;
     InFlight step{std::move(*plan), {}, begin, std::nullopt};
     step.record = begin_record(step.plan);

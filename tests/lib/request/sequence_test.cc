@@ -1,4 +1,4 @@
-// The lawful steps of a sequence, and the unlawful ones.
+// The allowed transitions of a sequence, and forbidden ones.
 #include "lib/request/sequence.h"
 
 #include <doctest/doctest.h>
@@ -90,7 +90,7 @@ TEST_CASE("a sequence goes on from what was computed elsewhere, or waits again")
     CHECK(sequence.num_pauses == 0);
 }
 
-TEST_CASE("unlawful steps are our mistakes") {
+TEST_CASE("forbidden transitions are our mistakes") {
     Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
     CHECK_THROWS_AS(sequence.plan(1), Error);
     CHECK_THROWS_AS(sequence.preempt(6.0), Error);
@@ -111,6 +111,44 @@ TEST_CASE("finish reasons have the words of the API") {
     CHECK(std::string(finish_reason_name(FinishReason::length)) == "length");
     CHECK(std::string(finish_reason_name(FinishReason::cancelled)) == "abort");
     CHECK(std::string(finish_reason_name(FinishReason::error)) == "error");
+}
+
+TEST_CASE("rejected drafts are rolled back before the commit of the others") {
+    Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
+    sequence.start(0, 2.0);
+    CHECK_THROWS_AS(sequence.plan_drafts(1), Error);
+    sequence.plan(3);
+    sequence.plan_drafts(4);
+    CHECK(sequence.num_planned() == 7);
+    CHECK(sequence.num_unplanned() == 0);
+    CHECK_THROWS_AS(sequence.plan_drafts(1), Error);
+    CHECK_THROWS_AS(sequence.roll_back(5, 4), Error);
+    sequence.roll_back(3, 4);
+    const std::vector<int32_t> sampled{8, 9};
+    sequence.commit(4, sampled, 3.0);
+    CHECK(sequence.num_computed == 4);
+    CHECK(sequence.num_in_flight == 0);
+    CHECK(sequence.num_placeholders == 0);
+    CHECK(sequence.num_unplanned() == 1);
+    sequence.plan(1);
+    sequence.plan_drafts(2);
+    sequence.preempt(4.0);
+    CHECK(sequence.num_placeholders == 0);
+    CHECK(sequence.num_unplanned() == 5);
+}
+
+TEST_CASE("a placeholder can be planned before its token is known") {
+    Sequence sequence = Sequence::waiting(three_tokens(), 7, 0);
+    sequence.start(0, 2.0);
+    sequence.plan(3);
+    sequence.add_placeholder();
+    CHECK(sequence.num_unplanned() == 1);
+    CHECK_THROWS_AS(sequence.add_placeholder(), Error);
+    sequence.plan(1);
+    const std::vector<int32_t> sampled{8};
+    sequence.commit(3, sampled, 3.0);
+    CHECK(sequence.num_placeholders == 0);
+    CHECK(sequence.num_unplanned() == 0);
 }
 
 }  // namespace

@@ -86,7 +86,8 @@ TEST_CASE("sequences of different choices of RoPE share no blocks; the longest l
     CHECK(choices_and_found(8, 30) == std::vector<int32_t>{1, 1, 16});
 }
 
-TEST_CASE("vectors take the RoPE of their prompt's length, and what gives way keeps its own") {
+TEST_CASE(
+    "vectors take the RoPE of their prompt's length, and a preempted sequence keeps its own") {
     SchedulerConfig config = small_config();
     config.original_context = 24;
     Simulation simulation(config, small_cache(), kEndless);

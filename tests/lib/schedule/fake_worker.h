@@ -1,15 +1,16 @@
-// A worker without a model: it keeps what plans tell it, checks every read of the cache, and
-// chooses tokens by a rule.
+// A worker without a model: it stores the state that plans give it, checks every read of the cache,
+// and chooses tokens by a rule.
 //
-// The next token is a number drawn from all tokens before it, so that a continuation is the same
-// however it was computed and can be foretold: expected_tokens(). Checks count what is wrong
-// instead of stopping.
+// The next token is a number drawn from all tokens before it: the output is the same however it was
+// computed, and expected_tokens() predicts it. Checks count errors instead of stopping.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct TokenRule {
     }
 };
 
-// Prompt and answer of a continuation that nobody cancels.
+// Prompt and output of a sequence that is not cancelled.
 inline std::vector<int32_t> expected_tokens(const Request& request, int32_t index,
                                             const TokenRule& rule, int32_t max_model_len) {
     std::vector<int32_t> tokens = request.prompt_token_ids;
@@ -86,10 +87,16 @@ class FakeWorker {
         StepResult result{.plan_number = plan.number, .sequences = {}};
         std::set<SequenceId> seen;
         Named named{plan.number, std::vector<std::set<BlockId>>(slots_.size())};
-        for (const PlanEntry& entry : plan.entries) {
+        auto extras = plan.extras.begin();
+        for (size_t i = 0; i < plan.entries.size(); ++i) {
+            const PlanEntry& entry = plan.entries[i];
             wrong += !seen.insert(entry.sequence).second || entry.count < 1;
-            result.sequences.push_back(compute(entry, named));
+            const bool has_extras = extras != plan.extras.end() && extras->entry == i;
+            result.sequences.push_back(
+                compute(entry, has_extras ? (extras++)->drafts : DraftTokens{}, named));
+            propose_next(entry, i, result);
         }
+        wrong += extras != plan.extras.end();
         for (const AddedSequence& added : plan.added) wrong += !seen.contains(added.sequence);
         uncommitted_.push_back(std::move(named));
         return result;
@@ -109,7 +116,7 @@ class FakeWorker {
         for (KvSlots& group : host_slots_) group.lose_everything();
     }
 
-    // Somebody else's keys and values for positions from `first` to `end`, outside of any plan.
+    // A remote source writes KV of the positions from `first` to `end`, outside of any plan.
     void receive(const std::vector<std::vector<BlockId>>& tables,
                  const std::vector<int32_t>& tokens, int32_t first, int32_t end) {
         const std::vector<uint64_t> digests = prefix_digests(tokens);
@@ -129,7 +136,12 @@ class FakeWorker {
         return known_.at(sequence).tables[group];
     }
 
-    int64_t wrong = 0;               // broken promises of plans
+    // Drafts for the next entry of a sequence with these tokens and this index; empty: none.
+    std::function<DraftTokens(std::span<const int32_t>, int32_t)> propose;
+
+    int64_t wrong = 0;  // broken promises of plans
+    int64_t drafts_accepted = 0;
+    int64_t drafts_rejected = 0;
     int64_t computed_positions = 0;  // in all
     int64_t blocks_out = 0;          // to host memory
     int64_t blocks_in = 0;
@@ -183,7 +195,18 @@ class FakeWorker {
         wrong += !known_.emplace(added.sequence, std::move(known)).second;
     }
 
-    SequenceStep compute(const PlanEntry& entry, Named& named) {
+    void propose_next(const PlanEntry& entry, size_t index, StepResult& result) {
+        const auto found = known_.find(entry.sequence);
+        if (!propose || entry.output != OutputKind::sample || found == known_.end()) return;
+        StepExtras extras;
+        extras.entry = static_cast<uint32_t>(index);
+        const auto num_tokens = static_cast<int32_t>(result.sequences.back().token_ids.size());
+        for (int32_t row = 1; row < num_tokens; ++row) extras.accepted_rows.push_back(row);
+        extras.next_drafts = propose(found->second.tokens, found->second.index);
+        result.extras.push_back(std::move(extras));
+    }
+
+    SequenceStep compute(const PlanEntry& entry, const DraftTokens& drafts, Named& named) {
         SequenceStep step;
         step.sequence = entry.sequence;
         const auto found = known_.find(entry.sequence);
@@ -195,19 +218,26 @@ class FakeWorker {
         for (const int32_t token : entry.new_token_ids) append_token(found->second, token);
         Known& known = found->second;
         append_blocks(known, entry);
-        if (end > static_cast<int32_t>(known.tokens.size())) {
+        const int32_t num_known = end - drafts.size();
+        if (num_known > static_cast<int32_t>(known.tokens.size())) {
             ++wrong;
             return step;
         }
+        if (!drafts.empty()) wrong += entry.output != OutputKind::sample;
+        for (const int32_t token : drafts.token_ids) append_token(known, token);
         for (size_t group = 0; group < slots_.size(); ++group) {
             visit(slots_[group], known.tables[group], known, entry.first, end);
             const auto& table = known.tables[group];
             const auto read = table.begin() + slots_[group].first_read(entry.first) / block_size_;
             named.blocks[group].insert(read, table.end());
         }
-        known.next = end;
+        if (!drafts.empty()) {
+            known.tokens.resize(static_cast<size_t>(num_known));
+            known.digests.resize(static_cast<size_t>(num_known));
+        }
+        known.next = num_known;
         computed_positions += entry.count;
-        const bool last = end == static_cast<int32_t>(known.tokens.size());
+        const bool last = num_known == static_cast<int32_t>(known.tokens.size());
         wrong += last != (entry.output != OutputKind::none);
         wrong += (last && known.pooled) != (entry.output == OutputKind::pooled);
         if (entry.output == OutputKind::pooled) step.embedding = {1.0f};
@@ -216,9 +246,23 @@ class FakeWorker {
                 expected_candidates(known.digests.back(), entry.num_candidates, rule_);
         }
         if (entry.output != OutputKind::sample) return step;
-        step.token_ids = {rule_.next(known.digests.back(), known.index)};
-        append_token(known, step.token_ids[0]);
+        choose_tokens(known, drafts, step);
         return step;
+    }
+
+    // The accepted drafts, then the token after them.
+    void choose_tokens(Known& known, const DraftTokens& drafts, SequenceStep& step) {
+        size_t num_accepted = 0;
+        while (true) {
+            step.token_ids.push_back(rule_.next(known.digests.back(), known.index));
+            append_token(known, step.token_ids.back());
+            if (num_accepted == drafts.token_ids.size()) break;
+            if (drafts.token_ids[num_accepted] != step.token_ids.back()) break;
+            ++num_accepted;
+            ++known.next;
+        }
+        drafts_accepted += static_cast<int64_t>(num_accepted);
+        drafts_rejected += static_cast<int64_t>(drafts.token_ids.size() - num_accepted);
     }
 
     static void append_token(Known& known, int32_t token) {

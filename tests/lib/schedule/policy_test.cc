@@ -109,7 +109,7 @@ TEST_CASE("hybrid: a long request pauses for a short one and keeps what it has c
 
 // A request that the policy likes least, while others that it prefers keep coming: it finishes
 // within so many steps of one slot, whatever the policy.
-TEST_CASE("nobody starves: a bound on waiting for every policy") {
+TEST_CASE("no sequence starves: a bound on waiting for every policy") {
     for (const SchedulingPolicy& policy : scheduling_policies()) {
         Simulation simulation(with_policy(policy.name, 2), small_cache(24), kEndless);
         Request unloved = endless(1, 40, 30);
@@ -125,7 +125,7 @@ TEST_CASE("nobody starves: a bound on waiting for every policy") {
         }
         CAPTURE(std::string(policy.name));
         MESSAGE(std::string(policy.name), ": finished after ", steps, " steps of others' load");
-        // Eight of the others come in before it, two at a time, and then it has a slot to itself.
+        // Eight others are admitted before it, two at a time; then it has a slot.
         CHECK(steps <= 150);
         for (RequestId id = 1; id < next; ++id) simulation.scheduler.cancel(id);
     }

@@ -1,4 +1,4 @@
-// Requests for a vector: when it comes out, what of the cache they use, and how they give way.
+// Requests for a vector: the step of the result, use of the cache, and preemption.
 #include <doctest/doctest.h>
 
 #include "tests/lib/schedule/simulation.h"
@@ -70,7 +70,7 @@ TEST_CASE("pooling: what is cached is skipped only where early positions are not
 }
 
 // The first in line takes the blocks of the second when that has computed a part of its prompt.
-TEST_CASE("pooling: a sequence that gives way is swapped only where nothing gathered is lost") {
+TEST_CASE("pooling: a preempted sequence is swapped only if no gathered state is lost") {
     for (const PoolingKind kind : kKinds) {
         SchedulerConfig config = small_config();
         config.max_num_seqs = config.max_num_batched_tokens = 2;

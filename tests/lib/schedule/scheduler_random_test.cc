@@ -1,12 +1,12 @@
 // Long random runs of the scheduler: every policy, depth, chunking and cache layout, with cancels,
-// faults and lost workers.
+// faults, lost workers, and drafts of a proposer or of the worker.
 //
-// Some sequences get their first tokens from elsewhere, in time, late or never.
+// The first tokens of some sequences come from a remote source, in time, late or never.
 //
-// What must hold throughout: no read of a wrong slot and no position computed twice between
-// preemptions (the fake worker counts both), budgets and slots kept, blocks conserved, first come
-// first let in, the most senior running sequence never preempted, and in the end every answer is
-// the one that nothing would have changed.
+// Checked throughout: no read of a wrong slot and no position computed twice between preemptions,
+// but for rejected drafts (the fake worker counts both); limits of tokens and slots; blocks are
+// conserved; admission in the order of arrival; the most senior running sequence is never
+// preempted. In the end every output is the one of an undisturbed run without drafts.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/schedule/snapshot.h"
+#include "tests/lib/schedule/random_drafts.h"
 #include "tests/lib/schedule/simulation.h"
 
 namespace nvllm {
@@ -50,6 +51,8 @@ std::vector<Layout> layouts() {
     };
 }
 
+enum class Drafts : uint8_t { none, of_proposer, of_worker };
+
 struct Setting {
     Layout layout;
     std::string policy;
@@ -57,11 +60,20 @@ struct Setting {
     PreemptionMode mode = PreemptionMode::automatic;
     int32_t depth = 1;
     bool ahead = false;  // plans do not wait for the tokens of most sequences
+    Drafts drafts = Drafts::none;
 };
 
 struct RandomLoad {
     RandomLoad(const Setting& setting, unsigned seed)
-        : random(seed), simulation(scheduler_config(setting), cache_config(setting)) {
+        : random(seed),
+          proposer(TokenRule{}, seed, 4, 30),
+          simulation(scheduler_config(setting), cache_config(setting), TokenRule{},
+                     setting.drafts == Drafts::of_proposer ? &proposer : nullptr) {
+        if (setting.drafts == Drafts::of_worker) {
+            simulation.worker.propose = [this](std::span<const int32_t> tokens, int32_t index) {
+                return proposer.draft(tokens, index);
+            };
+        }
         for (const SchedulingPolicy& row : scheduling_policies()) {
             if (row.name == setting.policy) policy = &row;
         }
@@ -138,11 +150,11 @@ struct RandomLoad {
         return senior;
     }
 
-    // As the scheduler will see it.
+    // The time of the next call.
     double now() const { return simulation.now_s + 1.0; }
 
-    // One call, watched: whoever ranks first of the running is not preempted by it, unless its time
-    // slice was over.
+    // One call during which the running sequence that ranks first must not be preempted, unless
+    // its time slice was over.
     template <typename Call>
     void watched(Call call) {
         const Sequence* senior = most_senior();
@@ -161,12 +173,12 @@ struct RandomLoad {
         const bool preempted = simulation.scheduler.stats().preemptions > preemptions;
         for (const AddedSequence& added : simulation.last_plan.added) {
             const Sequence& sequence = *simulation.scheduler.find(added.sequence);
-            // One that was begun elsewhere had its blocks already.
-            // One that is held gives its blocks to whoever wants to come in.
+            // A sequence from a remote source had its blocks already. A sequence that is paused
+            // for its client loses its blocks to admitted ones.
             wrong += preempted && !lent.contains(added.sequence) && held.empty();
             if (policy->name != std::string("fcfs") || has_limited) continue;
             if (sequence.index != 0 || sequence.num_preemptions > 0) continue;
-            // Others pass it while it waits for blocks from elsewhere.
+            // Others pass it while it waits for remote blocks.
             if (lent.contains(added.sequence)) continue;
             wrong += sequence.id < last_admitted;
             last_admitted = sequence.id;
@@ -174,7 +186,10 @@ struct RandomLoad {
     }
 
     void commit() {
-        if (!simulation.results.empty() && draw(60) == 0) {
+        // A plan that only moves blocks has no sequence that could fail.
+        const bool has_sequences =
+            !simulation.results.empty() && !simulation.results.front().sequences.empty();
+        if (has_sequences && draw(60) == 0) {
             StepResult& result = simulation.results.front();
             SequenceStep& step = result.sequences[static_cast<size_t>(
                 draw(static_cast<int>(result.sequences.size())))];
@@ -187,7 +202,7 @@ struct RandomLoad {
     void cancel_something() {
         const auto id = static_cast<SequenceId>(1 + draw(static_cast<int>(num_added) + 1));
         const std::vector<SequenceId> done =
-            draw(2) == 0 ? simulation.scheduler.cancel_sequence(id)
+            draw(2) == 0 ? simulation.cancel_sequence(id)
                          : simulation.scheduler.cancel(static_cast<RequestId>(id));
         for (const SequenceId sequence : done) simulation.check_finished(sequence);
     }
@@ -199,26 +214,27 @@ struct RandomLoad {
         simulation.worker.restart();
     }
 
-    // Somebody alone, who may have ended long ago; or so many tokens; or as usual.
+    // One sequence alone, which may have finished; or a number of tokens; or no limit.
     void limit_plans() {
         PlanLimits limits;
         if (draw(2) == 0) limits.alone = 1 + draw(static_cast<int>(num_added) + 1);
-        if (draw(2) == 0) limits.most_tokens = 1 + draw(40);
-        simulation.scheduler.limit_plans(limits);
+        if (draw(2) == 0) limits.max_tokens = 1 + draw(40);
+        simulation.limits = limits;
         has_limited = true;
     }
 
-    // Or not any more, or somebody who has ended long ago.
-    void hold_something() {
+    // Perhaps a request that has finished.
+    void pause_something() {
         const auto id = static_cast<RequestId>(1 + draw(static_cast<int>(next_request)));
-        simulation.scheduler.hold(id);
+        simulation.scheduler.pause_for_client(id);
         held.insert(id);
         has_limited = true;
     }
 
-    void let_something_go_on() {
+    void resume_something() {
         if (held.empty()) return;
-        simulation.scheduler.go_on(*std::next(held.begin(), draw(static_cast<int>(held.size()))));
+        simulation.scheduler.resume_for_client(
+            *std::next(held.begin(), draw(static_cast<int>(held.size()))));
     }
 
     // To somewhere between what the longest sequence needs and what there was at first.
@@ -234,14 +250,14 @@ struct RandomLoad {
         num_resizes += simulation.scheduler.resize_cache(sizes, simulation.now_s);
     }
 
-    // Some of a waiting sequence's tokens are to come from elsewhere.
+    // Some of a waiting sequence's tokens are to come from a remote source.
     void await_blocks() {
         const auto sequences =
             simulation.scheduler.snapshot(SnapshotDetail::without_tree, now()).sequences;
         if (sequences.empty()) return;
         const SequenceSnapshot& chosen =
             sequences[static_cast<size_t>(draw(static_cast<int>(sequences.size())))];
-        const std::optional<RemoteLease> lease = simulation.scheduler.await_remote_blocks(
+        const std::optional<RemoteLease> lease = simulation.scheduler.remote_blocks().load(
             chosen.id, 1 + draw(chosen.num_tokens + 3), now() + draw(60), simulation.now_s);
         if (!lease) return;
         wrong += chosen.state != SequenceState::waiting;
@@ -250,7 +266,7 @@ struct RandomLoad {
         lent.insert(chosen.id);
     }
 
-    // They came, or some of them; perhaps too late.
+    // The tokens arrive, or some of them; perhaps too late.
     void receive_blocks() {
         if (leases.empty()) return;
         const auto chosen = std::next(leases.begin(), draw(static_cast<int>(leases.size())));
@@ -262,7 +278,7 @@ struct RandomLoad {
         if (waits) {
             simulation.worker.receive(lease.block_tables, sequence->token_ids, lease.first, end);
         }
-        wrong += simulation.scheduler.remote_blocks_arrived(id, end, simulation.now_s) != waits;
+        wrong += simulation.scheduler.remote_blocks().arrived(id, end, simulation.now_s) != waits;
         wrong += waits && sequence->num_computed != end;
     }
 
@@ -283,7 +299,7 @@ struct RandomLoad {
         } else if (what < 32) {
             receive_blocks();
         } else if (what < 36) {
-            if (holds) what < 34 ? hold_something() : let_something_go_on();
+            if (holds) what < 34 ? pause_something() : resume_something();
         } else if (what < 116) {
             plan();
         } else {
@@ -298,7 +314,7 @@ struct RandomLoad {
             step();
             if (i % 8 == 0) simulation.scheduler.check_integrity();
         }
-        for (const RequestId id : held) simulation.scheduler.go_on(id);
+        for (const RequestId id : held) simulation.scheduler.resume_for_client(id);
         for (int i = 0; i < 20000 && simulation.scheduler.has_work(); ++i) {
             plan();
             commit();
@@ -307,6 +323,7 @@ struct RandomLoad {
     }
 
     std::mt19937 random;
+    RandomDrafts proposer;
     Simulation simulation;
     const SchedulingPolicy* policy = nullptr;
     RequestId next_request = 1;
@@ -316,8 +333,8 @@ struct RandomLoad {
     bool holds = draw(3) == 0;
     std::set<RequestId> held;                  // at some time
     std::vector<int32_t> full_sizes;           // blocks of each group at first
-    std::map<SequenceId, RemoteLease> leases;  // what somebody else is to fill
-    std::set<SequenceId> lent;                 // those that ever waited for it
+    std::map<SequenceId, RemoteLease> leases;  // for a remote source
+    std::set<SequenceId> lent;                 // those that ever had a lease
     int64_t num_added = 0;
     int64_t num_resizes = 0;
     int64_t wrong = 0;
@@ -327,6 +344,7 @@ struct Totals {
     int64_t sequences = 0, steps = 0, preemptions = 0, swaps_out = 0, swaps_in = 0, hits = 0;
     int64_t pauses = 0, turns = 0, recomputed = 0, resizes = 0, moved = 0;
     int64_t remote_waits = 0, remote_tokens = 0, remote_expiries = 0;
+    int64_t drafts_accepted = 0, drafts_rejected = 0;
 
     void add(const RandomLoad& load) {
         const SchedulerStats stats = load.simulation.scheduler.stats();
@@ -336,13 +354,15 @@ struct Totals {
         swaps_out += stats.swaps_out;
         swaps_in += stats.swaps_in;
         pauses += stats.pauses;
-        turns += stats.turns_of_oldest;
+        turns += stats.aged_admissions;
         resizes += load.num_resizes;
         moved += load.simulation.cache.detailed_stats().compaction.moved_blocks;
         recomputed += stats.recomputed_tokens;
         remote_waits += stats.remote_waits;
         remote_tokens += stats.remote_tokens;
         remote_expiries += stats.remote_expiries;
+        drafts_accepted += load.simulation.worker.drafts_accepted;
+        drafts_rejected += load.simulation.worker.drafts_rejected;
         hits += load.simulation.cache.stats().hit_tokens;
     }
 };
@@ -359,6 +379,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CAPTURE(std::string(name_of(setting.mode)));
     CAPTURE(setting.depth);
     CAPTURE(setting.ahead);
+    CAPTURE(static_cast<int>(setting.drafts));
     RandomLoad load(setting, seed);
     load.run(num_steps);
     CHECK(load.wrong == 0);
@@ -392,7 +413,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                                           eviction.name,
                                           mode,
                                           static_cast<int32_t>(1 + seed % 3),
-                                          seed / 3 % 2 == 0};
+                                          seed / 3 % 2 == 0,
+                                          static_cast<Drafts>(seed / 6 % 3)};
                     check(setting, seed, 3000, totals);
                 }
             }
@@ -401,10 +423,11 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
     MESSAGE(totals.sequences, " sequences, ", totals.steps, " steps, ", totals.preemptions,
             " preemptions, ", totals.swaps_out, " out and ", totals.swaps_in,
             " in of host memory, ", totals.recomputed, " tokens computed again, ", totals.hits,
-            " tokens hit, ", totals.pauses, " pauses, ", totals.turns, " turns of the oldest, ",
+            " tokens hit, ", totals.pauses, " pauses, ", totals.turns, " aged admissions, ",
             totals.resizes, " resizes, ", totals.moved, " blocks moved, ", totals.remote_waits,
             " waits for remote blocks that brought ", totals.remote_tokens, " tokens, ",
-            totals.remote_expiries, " in vain");
+            totals.remote_expiries, " in vain, ", totals.drafts_accepted, " drafts accepted, ",
+            totals.drafts_rejected, " rejected");
     CHECK(totals.resizes > 1000);
     CHECK(totals.moved > 1000);
     CHECK(totals.preemptions > 1000);
@@ -416,6 +439,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
     CHECK(totals.remote_tokens > 3000);
     CHECK(totals.remote_expiries > 1000);
     CHECK(totals.remote_waits > totals.remote_expiries);
+    CHECK(totals.drafts_accepted > 10000);
+    CHECK(totals.drafts_rejected > 10000);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ TEST_CASE("beside answers that go on, prompts have few tokens of a step") {
     simulation.add(endless(1, 6, 20));
     simulation.add(endless(2, 6, 20));
     simulation.add(endless(3, 6, 20));
-    simulation.step();  // nobody's answer goes on yet
+    simulation.step();  // no sequence decodes yet
     CHECK(entries(simulation) == Rows{{1, 0, 6}, {2, 0, 6}, {3, 0, 6}});
     simulation.add(endless(4, 7, 4));
     simulation.add(endless(5, 2, 4));
@@ -139,21 +139,21 @@ TEST_CASE("while few answers go on, prompts fill a step to the length it has wit
 TEST_CASE("a limit holds for the plans to come, unless it leaves nothing to be planned") {
     Simulation simulation(small_config(), small_cache(), kEndless);
     for (RequestId id = 1; id <= 3; ++id) simulation.add(endless(id, 6, 9));
-    simulation.scheduler.limit_plans({.alone = 2, .most_tokens = {}});
+    simulation.limits = {.alone = 2, .max_tokens = {}};
     simulation.step();
     CHECK(entries(simulation) == Rows{{2, 0, 6}});
     simulation.step();
     CHECK(entries(simulation) == Rows{{2, 6, 1}});
-    simulation.scheduler.limit_plans({.alone = 3, .most_tokens = 4});
+    simulation.limits = {.alone = 3, .max_tokens = 4};
     simulation.step();
     CHECK(entries(simulation) == Rows{{3, 0, 4}});
-    simulation.scheduler.limit_plans({.alone = 77, .most_tokens = {}});
+    simulation.limits = {.alone = 77, .max_tokens = {}};
     simulation.step();
     CHECK(entries(simulation) == Rows{{2, 7, 1}, {3, 4, 2}, {1, 0, 6}});
-    simulation.scheduler.limit_plans({.alone = {}, .most_tokens = 2});
+    simulation.limits = {.alone = {}, .max_tokens = 2};
     simulation.step();
     CHECK(entries(simulation) == Rows{{2, 8, 1}, {3, 6, 1}});
-    simulation.scheduler.limit_plans({});
+    simulation.limits = {};
     simulation.run();
     CHECK(simulation.scheduler.stats().stalled_steps == 0);
     CHECK(simulation.all_well());
@@ -175,7 +175,7 @@ TEST_CASE("without chunks a prompt is computed whole or waits") {
     CHECK(simulation.all_well());
 }
 
-TEST_CASE("the engine may sharpen a verdict") {
+TEST_CASE("the engine may accept fewer tokens than the stop check") {
     Simulation simulation(small_config(), small_cache(), kEndless);
     simulation.add(endless(1, 4, 50));
     simulation.plan();
@@ -211,7 +211,7 @@ TEST_CASE("a configuration that contradicts itself is refused") {
 }
 
 TEST_CASE(
-    "two plans under way: other sequences and further chunks, no sequence whose token is not "
+    "two plans in flight: other sequences and further chunks, no sequence whose token is not "
     "known") {
     SchedulerConfig config = small_config();
     config.pipeline_depth = 2;
@@ -254,7 +254,7 @@ TEST_CASE("a plan ahead computes tokens that are not known yet, up to the length
     CHECK(simulation.all_well());
 }
 
-TEST_CASE("an answer that ends early costs one token that nobody gets") {
+TEST_CASE("an output that ends early costs one token that is dropped") {
     SchedulerConfig config = small_config();
     config.pipeline_depth = 2;
     config.may_plan_ahead = [](const SamplingParams&) { return true; };
@@ -295,7 +295,7 @@ TEST_CASE("nothing is planned beside a plan whose tokens have to be waited for")
     CHECK(simulation.all_well());
 }
 
-TEST_CASE("what a plan under way computes is not found before it is committed") {
+TEST_CASE("KV of a plan in flight is not in the prefix cache before the commit") {
     SchedulerConfig config = small_config();
     config.pipeline_depth = 2;
     config.max_num_batched_tokens = 8;

@@ -53,11 +53,11 @@ inline Request endless(RequestId id, int32_t num_prompt, int32_t max_tokens) {
 
 struct Simulation {
     Simulation(const SchedulerConfig& scheduler_config, const CacheConfig& cache_config,
-               TokenRule rule = {})
+               TokenRule rule = {}, DraftProposer* proposer = nullptr)
         : config(scheduler_config),
           rule(rule),
           cache(cache_config),
-          scheduler(scheduler_config, cache),
+          scheduler(scheduler_config, cache, proposer),
           worker(cache_config, rule) {}
 
     std::vector<SequenceId> add(const Request& request) {
@@ -69,7 +69,7 @@ struct Simulation {
 
     // Makes and executes a plan; false when there is none.
     bool plan() {
-        std::optional<BatchPlan> plan = scheduler.next(now_s += step_s);
+        std::optional<BatchPlan> plan = scheduler.next(now_s += step_s, limits);
         if (!plan) return false;
         wrong += plan->num_tokens() > config.max_num_batched_tokens;
         wrong += static_cast<int32_t>(plan->entries.size()) > config.max_num_seqs;
@@ -81,6 +81,13 @@ struct Simulation {
         results.push_back(worker.execute(*plan));
         last_plan = *std::move(plan);
         return true;
+    }
+
+    // Of one sequence; those that finished at once.
+    std::vector<SequenceId> cancel_sequence(SequenceId id) {
+        const Sequence* sequence = scheduler.find(id);
+        if (sequence == nullptr) return {};
+        return scheduler.cancel(sequence->request_id, sequence->index);
     }
 
     // Commits the oldest result; those that finished.
@@ -101,8 +108,8 @@ struct Simulation {
         return planned;
     }
 
-    // Until there is no work. REQUIRES: what is under way finishes in `limit` steps, else it counts
-    // as wrong.
+    // Steps until there is no work. If active sequences do not finish in `limit` steps, that is an
+    // error.
     void run(int limit = 100000) {
         while (scheduler.has_work() && limit-- > 0) step();
         wrong += scheduler.has_work();
@@ -138,6 +145,7 @@ struct Simulation {
     FakeWorker worker;
     std::deque<StepResult> results;  // executed, not committed
     BatchPlan last_plan;
+    PlanLimits limits;  // of the plans from here on
     std::map<SequenceId, Request> requests;
     std::map<SequenceId, Sequence> finished;
     double now_s = 0.0;

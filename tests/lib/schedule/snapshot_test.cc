@@ -137,7 +137,7 @@ TEST_CASE("why a request waits") {
     CHECK(snapshot.sequences[2].waits_for == snapshot.sequences[1].id);
 }
 
-TEST_CASE("siblings wait for the one that computes the prompt") {
+TEST_CASE("the other sequences of a request wait for the one that computes the prompt") {
     SchedulerConfig config = small_config();
     config.max_num_batched_tokens = 8;
     Simulation simulation(config, small_cache(), kEndless);
@@ -147,7 +147,7 @@ TEST_CASE("siblings wait for the one that computes the prompt") {
     simulation.step();
     const Snapshot snapshot = simulation.scheduler.snapshot(SnapshotDetail::full, 0.0);
     REQUIRE(snapshot.sequences.size() == 2);
-    CHECK(snapshot.sequences[1].wait_reason == WaitReason::sibling);
+    CHECK(snapshot.sequences[1].wait_reason == WaitReason::other_sequence);
     CHECK(snapshot.sequences[1].waits_for == snapshot.sequences[0].id);
 }
 

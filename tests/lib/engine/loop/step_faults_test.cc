@@ -83,16 +83,16 @@ TEST_CASE("a chunk that succeeds proves nothing, and the dead are not waited for
 TEST_CASE("want of memory cuts the tokens of a step, and the cut goes back") {
     StepFaults faults(100);
     faults.note_out_of_memory();
-    CHECK(faults.limits(all_live).most_tokens == 70);
+    CHECK(faults.limits(all_live).max_tokens == 70);
     faults.note_out_of_memory();
-    CHECK(faults.limits(all_live).most_tokens == 49);
+    CHECK(faults.limits(all_live).max_tokens == 49);
     CHECK(faults.counts.out_of_memory == 2);
     for (int step = 0; step < kStepsOfCut; ++step) faults.note_done(tokens_for({1}));
-    CHECK(faults.limits(all_live).most_tokens == 70);
+    CHECK(faults.limits(all_live).max_tokens == 70);
     for (int step = 0; step < 2 * kStepsOfCut; ++step) faults.note_done(tokens_for({1}));
-    CHECK_FALSE(faults.limits(all_live).most_tokens);
+    CHECK_FALSE(faults.limits(all_live).max_tokens);
     for (int i = 0; i < 50; ++i) faults.note_out_of_memory();
-    CHECK(faults.limits(all_live).most_tokens == 10);
+    CHECK(faults.limits(all_live).max_tokens == 10);
 }
 
 TEST_CASE("weights are read again after too many rows in a row that are no numbers, once") {

@@ -1,0 +1,130 @@
+// Composition of plans.
+#include "lib/schedule/planning/batch_composer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nvllm {
+
+bool BatchComposer::may_plan() const {
+    const SchedulerConfig& config = context_.config;
+    if (plans_.size() >= config.pipeline_depth) return false;
+    return plans_.empty() || !config.may_plan_ahead || plans_.newest().lets_plan_ahead;
+}
+
+std::optional<BatchPlan> BatchComposer::compose(int32_t token_budget, const PlanLimits& limits) {
+    PlanBuilder builder = begin_plan(token_budget, limits);
+    // A limit that leaves nothing to plan does not hold.
+    if (builder.entries.empty() && limits != PlanLimits{}) builder = begin_plan(token_budget, {});
+    if (builder.entries.empty() && !update_.has_moves()) return std::nullopt;
+    parts_.drafts.add_drafts(builder);
+    return finalize(builder);
+}
+
+PlanBuilder BatchComposer::begin_plan(int32_t token_budget, const PlanLimits& limits) {
+    PlanBuilder builder(context_.config, token_budget, limits);
+    plan_running(builder);
+    if (!builder.short_of_blocks) {
+        parts_.admission.admit_waiting(builder);
+        parts_.slicer.resume_paused(false);
+    }
+    // No sequence ran, and no waiting one was admitted: the resumed ones have the blocks.
+    if (builder.entries.empty()) plan_running(builder);
+    return builder;
+}
+
+// Sequences with one token to compute first, then the others in the order of the policy. If blocks
+// may run out, the former are planned in that order too: a sequence is planned after all those that
+// may preempt it.
+void BatchComposer::plan_running(PlanBuilder& builder) {
+    ordered_.clear();
+    const bool may_run_out = context_.cache.num_available() < running_.size();
+    for (ScheduledSequence* scheduled : running_.all()) {
+        const int32_t num_unplanned = scheduled->sequence.num_unplanned();
+        if (num_unplanned == 0 || !scheduled->can_be_planned()) continue;
+        if (builder.leaves_out(*scheduled)) continue;
+        if (num_unplanned == 1 && !may_run_out) {
+            plan_sequence(builder, *scheduled);
+        } else {
+            ordered_.push_back(scheduled);
+        }
+    }
+    std::ranges::sort(ordered_, [&](const ScheduledSequence* one, const ScheduledSequence* other) {
+        const bool is_prefill = one->sequence.num_unplanned() > 1;
+        const bool other_is_prefill = other->sequence.num_unplanned() > 1;
+        if (is_prefill != other_is_prefill) return other_is_prefill;
+        return ranks_before(context_.policy, one->sequence, other->sequence, context_.now_s);
+    });
+    for (ScheduledSequence* scheduled : ordered_) {
+        if (scheduled->can_be_planned()) plan_sequence(builder, *scheduled);
+    }
+    running_.remove_left();
+}
+
+void BatchComposer::plan_sequence(PlanBuilder& builder, ScheduledSequence& scheduled) {
+    const Sequence& sequence = scheduled.sequence;
+    const int32_t count = builder.budget.grant(sequence.num_unplanned());
+    if (count == 0) return;
+    if (scheduled.is_beam() && !parts_.beams.copy_on_write(builder, scheduled)) return;
+    PlanBuilder::BlockLists new_blocks;
+    while (!context_.cache.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks)) {
+        if (!parts_.preemptor.reclaim_for(builder, scheduled)) return;
+    }
+    if (!scheduled.is_registered) {
+        builder.register_sequence(scheduled, scheduled.cache.block_tables());
+        new_blocks.clear();
+    }
+    builder.add_entry(scheduled, count, std::move(new_blocks));
+}
+
+BatchPlan BatchComposer::finalize(PlanBuilder& builder) {
+    builder.plan.number = plans_.next_number();
+    update_.move_into(builder.plan);
+    count(builder);
+    PlanInFlight& plan = plans_.add({.number = builder.plan.number,
+                                     .entries = std::move(builder.entries),
+                                     .drafts = std::move(builder.drafts)});
+    const SchedulerConfig& config = context_.config;
+    if (!config.may_plan_ahead || config.pipeline_depth == 1) return std::move(builder.plan);
+    // Only the result says how many drafts are accepted.
+    plan.lets_plan_ahead = plan.drafts.empty();
+    if (!plan.lets_plan_ahead) return std::move(builder.plan);
+    for (const PlannedEntry& entry : plan.entries) {
+        if (!add_placeholder(entry)) plan.lets_plan_ahead = false;
+    }
+    return std::move(builder.plan);
+}
+
+void BatchComposer::count(const PlanBuilder& builder) {
+    SchedulerStats& counters = context_.counters;
+    for (const PlannedEntry& entry : builder.entries) {
+        ++entry.sequence->num_plans;
+        context_.cache.name_in_plan(entry.sequence->cache, builder.plan.number);
+        counters.scheduled_tokens += entry.count;
+        counters.prefill_tokens += is_prefill(entry.count, entry.output) ? entry.count : 0;
+    }
+    // Verification is decode.
+    for (const PlannedDrafts& drafts : builder.drafts) {
+        counters.prefill_tokens -= builder.entries[drafts.entry].count;
+    }
+    budget_was_spent_ = builder.budget.spent();
+    ++counters.steps;
+    counters.filled_slots += static_cast<int64_t>(builder.entries.size());
+}
+
+// The token that the entry chooses may be planned before it is known. False if the next plan must
+// wait for the entry's result. A sequence that ends by its length is not planned again.
+bool BatchComposer::add_placeholder(const PlannedEntry& entry) const {
+    const SamplingParams& sampling = entry.sequence->request->request.sampling;
+    if (entry.partial()) return !sampling.prompt_logprobs;
+    if (entry.output != OutputKind::sample) return false;
+    Sequence& sequence = entry.sequence->sequence;
+    if (sequence.num_tokens() + sequence.num_placeholders + 1 >= sequence.longest_length) {
+        return true;
+    }
+    if (!context_.config.may_plan_ahead(sampling)) return false;
+    sequence.add_placeholder();
+    return true;
+}
+
+}  // namespace nvllm
