@@ -45,7 +45,7 @@ void GraphCache::forget_what_moved(const Context& context, int64_t address_versi
     const size_t growths = context.scratch->num_growths();
     if (address_version == address_version_ && growths == num_growths_) return;
     if (!entries_.empty()) {
-        device_.synchronize(context.stream);  // graphs that are under way end first
+        device_.synchronize(context.stream);  // graphs in flight end first
         forget();
     }
     address_version_ = address_version;

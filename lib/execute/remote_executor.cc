@@ -102,7 +102,7 @@ StepResult RemoteExecutor::finish() {
     throw Error(fault.kind, fault.message);
 }
 
-// Answers to plans that were sent come before it; nobody wants them any more.
+// Replies to plans that were sent come before it and are dropped.
 void RemoteExecutor::forget() {
     for (; !sent_plans_.empty(); sent_plans_.pop_front()) {
         const MessageKind kind = receive();

@@ -52,7 +52,7 @@ class RemoteExecutor : public StepExecutor {
 
     mutable std::mutex mutex_;  // of what other threads see
     std::unique_ptr<ChildProcess> process_;
-    std::string kill_cause_;  // empty: nobody killed it from here
+    std::string kill_cause_;  // empty: this process did not kill it
 };
 
 // Where nvllm-worker lies: below the installation or the build tree that this library, or else the

@@ -99,7 +99,7 @@ int serve_plans(OwnedDescriptor socket) {
         log_error(lost.what());
         std::_Exit(exit_code_for(lost.kind()));
     } catch (const Error& error) {
-        // Nobody is there any more to be told.
+        // The engine is gone: there is no reader for the error.
         if (error.kind() == ErrorKind::io) return 0;
         throw;
     }

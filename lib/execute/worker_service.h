@@ -1,4 +1,4 @@
-// What the program nvllm-worker does: a worker for whoever is at the other end of a socket.
+// The service of the program nvllm-worker: a worker for the engine at the other end of a socket.
 #pragma once
 
 #include "lib/system/unix_socket.h"
