@@ -115,7 +115,7 @@ class Server::Core {
         if (!shutdown.begin()) return;
         const milliseconds patience = milliseconds_of(config.shutdown_timeout_s);
         const std::string status = fmt::format("shutting down: waiting up to {} s for {} requests",
-                                               active.size(), config.shutdown_timeout_s);
+                                               config.shutdown_timeout_s, active.size());
         log_info(status);
         manager.stopping(status, patience + kShutdownReserve);
         http.close_passed_listeners();
