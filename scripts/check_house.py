@@ -14,6 +14,9 @@ import re
 import subprocess
 import sys
 
+# Names in texts are public: flags, keys of JSON, metrics.
+TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
+
 MAX_METHODS = 25
 MAX_LINES = 60
 MAX_UNITS = 25
@@ -28,16 +31,25 @@ LARGE_CLASSES = {
     "nvllm::chat::Interpreter": "a method a kind of Jinja's statements and expressions",
     "nvllm::chat::Value": "Jinja's value with its conversions",
     "nvllm::gpu::emulation::Scheduler": "the execution model of a GPU: a method an event",
+    "nvllm::CacheManager": "the façade of lib/cache: a call of each part",
+    "nvllm::BlockPool": "short queries",
+    "nvllm::PrefixIndex": "short queries",
+    "nvllm::Sequence": "a method a lawful step of a sequence",
+    "nvllm::Tokenizer": "short queries",
+    "nvllm::WeightSource": "reading of weights, whole and by slices: to be split",
+    "nvllm::QuantizedReader": "reading of every quantized format: to be split",
+    "nvllm::quantize::Pipeline": "the run block by block: to be split",
+    "nvllm::server::Connection": "one HTTP connection under deadlines: to be split",
 }
 # Functions over the bound, and why.
-LONG_FUNCTIONS = {}
+LONG_FUNCTIONS = {"paged_attention": "the CPU's work items of attention: to be split"}
 
 # Words that were replaced. Each is looked for as a whole word in names and comments, without regard to case.
 OLD_WORDS = {
     "newcomer": "waiting sequence", "newcomers": "waiting sequences", "let_in": "try_admit", "untold": "unsent", "tapered": "guided",
     "slab": "chunk", "joined_matmul": "fused_matmul", "publish_next_block": "insert_next_block", "outline": "metadata",
     "adopter": "hook", "verdict": "stop decision", "verdicts": "stop decisions", "whoever": "the noun", "somebody": "the noun",
-    "nobody": "the noun", "metronome": "mock executor", "doorbell": "event", "living": "active", "stretch": "K-block",
+    "nobody": "the noun", "doorbell": "event", "living": "active", "stretch": "K-block",
     "figures": "stats or metrics", "facts": "info", "depart": "remove", "departure": "removal",
 }
 
@@ -89,7 +101,7 @@ def word_faults(root):
         if not path.endswith(SOURCES) or not (root / path).is_file():
             continue
         for number, line in enumerate((root / path).read_text().splitlines(), 1):
-            for match in pattern.finditer(line):
+            for match in pattern.finditer(TEXT.sub('""', line)):
                 faults.append(f"{path}:{number}: \"{match[1]}\": write {OLD_WORDS[match[1].lower()]}")
     print(f"old words: {len(faults)}")
     return faults

@@ -1,7 +1,7 @@
-// What this machine can do at best: the yardsticks that speed figures are compared with.
+// What this machine can do at best: the yardsticks for measured speeds.
 //
-// Figures belong to the moment: bandwidth on a shared host may halve from one second to the next.
-// Probe beside what is measured.
+// A measured rate belongs to its moment: bandwidth on a shared host may halve from one second to
+// the next. Probe beside what is measured.
 #pragma once
 
 #include <cstddef>

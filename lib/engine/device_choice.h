@@ -25,7 +25,7 @@ struct ChosenDevice {
 // is missing.
 ChosenDevice choose_device(const std::string& asked);
 
-// Facts about one module, for reports.
+// Information on one module, for reports.
 struct BackendInfo {
     std::string name;
     std::string path;   // of the module; empty: there is none

@@ -19,7 +19,7 @@ constexpr int64_t kMinContext = 64;
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 // Blocks that sequences of one length need in one group: each its own, and some that belong to
-// whoever computes many tokens in a step, because all sequences together compute at most
+// sequences that compute many tokens in a step, because all sequences together compute at most
 // max_num_batched_tokens.
 struct GroupNeed {
     int64_t each = 0;

@@ -59,7 +59,7 @@ struct MemoryPlan {
     int32_t longest_shared_context = 0;  // of max_num_seqs sequences at once
     uint64_t kv_bytes_for_all = 0;       // for max_num_seqs sequences of max_model_len
     std::vector<std::string> notices;    // what was changed to make it fit
-    // Why not even one sequence fits, and which value of which flag would; the figures above are
+    // Why not even one sequence fits, and which value of which flag would; the sizes above are
     // then those of one sequence. Empty: it fits.
     std::string shortage;
 

@@ -1,4 +1,4 @@
-// Finds shared figures and tests them.
+// Finds the metrics that two results share and tests them.
 #include "lib/measure/compare.h"
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ std::string figure_of(const std::string& key) {
     return is_percentile ? key.substr(end + 1) : key;
 }
 
-// The figures of which the object has samples, in itself or under "samples".
+// The metrics of which the object has samples, in itself or under "samples".
 std::set<std::string> sampled_stats(const Json& object) {
     std::set<std::string> stats;
     const auto add = [&](const Json& from) {

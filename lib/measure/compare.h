@@ -1,4 +1,4 @@
-// Two results beside each other: how the figures they share differ, and whether that is more than
+// Two results beside each other: how the metrics they share differ, and whether that is more than
 // chance.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Comparison {
 // Lists of numbers are samples of one figure; single numbers are compared by ratio alone, and left
 // out where the samples they sum up ("avg_ns" of "samples_ns") are compared. Objects
 // in a list are matched by their "test" or "op". Descriptions of the machine ("environment") and
-// figures of one side alone are left out. In the order of `a`.
+// metrics of one side alone are left out. In the order of `a`.
 std::vector<Comparison> compare_results(const nlohmann::ordered_json& a,
                                         const nlohmann::ordered_json& b, uint64_t seed);
 

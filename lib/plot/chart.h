@@ -20,7 +20,7 @@ struct ChartSeries {
     std::vector<std::string> labels = {};  // of the points, shown under the pointer; or none
 };
 
-// A stretch of time on a row of its own.
+// A span of time on a row of its own.
 struct ChartBar {
     size_t row = 0;
     double begin = 0.0, end = 0.0;

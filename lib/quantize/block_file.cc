@@ -183,7 +183,7 @@ void check_block(const std::filesystem::path& path) {
                 path.string() + ": is damaged; remove it, and --resume solves this block again");
 }
 
-SolvedBlock load_block(const std::filesystem::path& file, const ObservedModel&,
+SolvedBlock load_block(const std::filesystem::path& file, const HookedModel&,
                        const ModelPlan& plan) {
     const BlockReader reader(file);
     const auto& metadata = reader.file().metadata();

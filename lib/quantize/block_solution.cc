@@ -315,7 +315,7 @@ SolvedBlock solve_block(const BlockTask& task, const std::vector<size_t>& linear
     return solved;
 }
 
-Tensor effective_weight(const SolvedLinear& solved, const ObservedModel& model,
+Tensor effective_weight(const SolvedLinear& solved, const HookedModel& model,
                         const ModelPlan& plan) {
     const Tensor weight = solved.matrix
                               ? dequantized(*solved.matrix, model.threads())
@@ -325,7 +325,7 @@ Tensor effective_weight(const SolvedLinear& solved, const ObservedModel& model,
     return weight;
 }
 
-std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const ObservedModel& model,
+std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const HookedModel& model,
                                         const ModelPlan& plan) {
     std::vector<NamedTensor> tensors;
     const auto add_sparse = [&](const Tensor& weight, const std::string& linear) {

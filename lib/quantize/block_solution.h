@@ -32,7 +32,7 @@ nlohmann::ordered_json record_json(const LinearRecord& record);
 LinearRecord parse_record(const nlohmann::ordered_json& object);
 
 struct SolvedLinear {
-    size_t linear = 0;  // index in ObservedModel::linears()
+    size_t linear = 0;  // index in HookedModel::linears()
     std::optional<QuantizedMatrix> matrix;
     // [out, in] in the checkpoint's type, where there is no matrix; in its order only when it is
     // stored.
@@ -53,7 +53,7 @@ struct SolvedBlock {
 };
 
 struct BlockTask {
-    const ObservedModel& model;
+    const HookedModel& model;
     const ModelPlan& plan;
     const StatisticsCollector& statistics;
     const Context& context;
@@ -68,18 +68,18 @@ SolvedBlock solve_block(const BlockTask& task, const std::vector<size_t>& linear
                         std::optional<int32_t> block);
 
 // What the running model multiplies with instead of its own weight: float32 [out, in].
-Tensor effective_weight(const SolvedLinear& solved, const ObservedModel& model,
+Tensor effective_weight(const SolvedLinear& solved, const HookedModel& model,
                         const ModelPlan& plan);
 
 // The tensors that stand in the output in place of LINEAR.weight and of the others.
-std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const ObservedModel& model,
+std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const HookedModel& model,
                                         const ModelPlan& plan);
 
 // One file, whole or not at all; and back. Throws as write_safetensors(); bad_data.
 void save_block(const SolvedBlock& block, const std::filesystem::path& file);
 // Throws bad_data when the file is no longer what was written.
 void check_block(const std::filesystem::path& file);
-SolvedBlock load_block(const std::filesystem::path& file, const ObservedModel& model,
+SolvedBlock load_block(const std::filesystem::path& file, const HookedModel& model,
                        const ModelPlan& plan);
 
 }  // namespace nvllm::quantize

@@ -78,9 +78,9 @@ Tensor converted(const ConstTensorView& values, DType type, ThreadPool& threads)
     return result;
 }
 
-class ObservedModel::Adopter final : public LinearHook {
+class HookedModel::Hook final : public LinearHook {
   public:
-    explicit Adopter(CheckpointSource& source) : source_(source) {}
+    explicit Hook(CheckpointSource& source) : source_(source) {}
 
     // What is stored quantized multiplies as the dense model that it stands for.
     std::unique_ptr<LinearPart> defer(const LinearSpec& name) override {
@@ -138,8 +138,8 @@ std::optional<int32_t> block_of_name(std::string_view name) {
     return std::nullopt;
 }
 
-ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool& threads,
-                             std::optional<DType> compute_type)
+HookedModel::HookedModel(const std::filesystem::path& directory, ThreadPool& threads,
+                         std::optional<DType> compute_type)
     : threads_(threads) {
     const ModelConfig config = read_model_config(directory);
     if (config.encoder || !config.generates) {
@@ -154,7 +154,7 @@ ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool&
         source_->set_quantization(
             std::make_shared<const QuantizationConfig>(*std::move(quantization)));
     }
-    hook_ = std::make_unique<Adopter>(*source_);
+    hook_ = std::make_unique<Hook>(*source_);
     ModelLoadOptions options;
     options.directory = directory;
     options.dtype = compute_type_;
@@ -167,7 +167,7 @@ ObservedModel::ObservedModel(const std::filesystem::path& directory, ThreadPool&
 }
 
 // What is dequantized are linears.
-void ObservedModel::check_tables() const {
+void HookedModel::check_tables() const {
     for (const std::string_view name : checkpoint_->names()) {
         if (!name.ends_with("embed_tokens.weight_packed") &&
             !name.ends_with("embed_tokens.weight_scale")) {
@@ -180,11 +180,11 @@ void ObservedModel::check_tables() const {
     }
 }
 
-ObservedModel::~ObservedModel() = default;
+HookedModel::~HookedModel() = default;
 
-const std::vector<ObservedLinear>& ObservedModel::linears() const { return hook_->linears_; }
+const std::vector<ObservedLinear>& HookedModel::linears() const { return hook_->linears_; }
 
-std::vector<size_t> ObservedModel::linears_of(std::optional<int32_t> block) const {
+std::vector<size_t> HookedModel::linears_of(std::optional<int32_t> block) const {
     std::vector<size_t> found;
     for (size_t i = 0; i < linears().size(); ++i) {
         if (linears()[i].block == block) found.push_back(i);
@@ -192,17 +192,17 @@ std::vector<size_t> ObservedModel::linears_of(std::optional<int32_t> block) cons
     return found;
 }
 
-bool ObservedModel::is_stored_otherwise(size_t linear) const {
+bool HookedModel::is_stored_otherwise(size_t linear) const {
     const LinearSpec& name = linears()[linear].name;
     return name.tied_to.empty() && !is_dense(*source_, name);
 }
 
-DType ObservedModel::dense_type(size_t linear) const {
+DType HookedModel::dense_type(size_t linear) const {
     if (is_stored_otherwise(linear)) return model_->config().dtype;
     return checkpoint_->find(linears()[linear].name.weight())->dtype;
 }
 
-std::vector<std::string> ObservedModel::stored_names(size_t linear) const {
+std::vector<std::string> HookedModel::stored_names(size_t linear) const {
     const LinearSpec& name = linears()[linear].name;
     if (!is_stored_otherwise(linear)) return {name.weight()};
     std::vector<std::string> names;
@@ -214,7 +214,7 @@ std::vector<std::string> ObservedModel::stored_names(size_t linear) const {
     return names;
 }
 
-uint64_t ObservedModel::stored_bytes(size_t linear) const {
+uint64_t HookedModel::stored_bytes(size_t linear) const {
     uint64_t bytes = 0;
     for (const std::string& name : stored_names(linear)) {
         const ConstTensorView view = *checkpoint_->find(name);
@@ -223,24 +223,22 @@ uint64_t ObservedModel::stored_bytes(size_t linear) const {
     return bytes;
 }
 
-void ObservedModel::set_observer(LinearObserver* observer) {
-    hook_->listening_.observer = observer;
-}
+void HookedModel::set_observer(LinearObserver* observer) { hook_->listening_.observer = observer; }
 
-Tensor ObservedModel::weight(size_t linear) const {
+Tensor HookedModel::weight(size_t linear) const {
     const LinearSpec& name = linears()[linear].name;
     if (is_stored_otherwise(linear)) return read_values(*source_, name);
     const Tensor wide = matrix(name.weight());
     return name.order == MatrixOrder::out_in ? wide : transposed(wide, threads_);
 }
 
-Tensor ObservedModel::matrix(const std::string& name) const {
+Tensor HookedModel::matrix(const std::string& name) const {
     const auto stored = checkpoint_->tensor(name);
     NVLLM_CHECK(stored, "a matrix that is there: " + name);
     return widened(*stored, threads_);
 }
 
-std::optional<std::vector<float>> ObservedModel::vector(const std::string& name) const {
+std::optional<std::vector<float>> HookedModel::vector(const std::string& name) const {
     const auto stored = checkpoint_->tensor(name);
     if (!stored) return std::nullopt;
     const Tensor values = widened(*stored, threads_);
@@ -248,7 +246,7 @@ std::optional<std::vector<float>> ObservedModel::vector(const std::string& name)
     return std::vector<float>(begin, begin + values.view().numel());
 }
 
-void ObservedModel::replace(size_t linear, const Tensor& weight) {
+void HookedModel::replace(size_t linear, const Tensor& weight) {
     const LinearSpec& name = linears()[linear].name;
     Tensor bias;
     if (name.bias) bias = *checkpoint_->tensor(name.name + ".bias");
@@ -258,9 +256,9 @@ void ObservedModel::replace(size_t linear, const Tensor& weight) {
         make_dense_part(std::move(rounded), std::move(bias), compute_type_));
 }
 
-void ObservedModel::restore(size_t linear) { hook_->parts_[linear]->replace(nullptr); }
+void HookedModel::restore(size_t linear) { hook_->parts_[linear]->replace(nullptr); }
 
-void ObservedModel::release_block(int32_t block) const {
+void HookedModel::release_block(int32_t block) const {
     hook_->release(block);
     source_->release_stored();
     for (const std::string_view name : checkpoint_->names()) {

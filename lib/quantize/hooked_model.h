@@ -33,17 +33,17 @@ struct ObservedLinear {
     std::optional<int32_t> block;  // empty: outside of blocks (the head)
 };
 
-class ObservedModel {
+class HookedModel {
   public:
-    // Products in `compute_type`; where nobody names one in bfloat16 if the weights are, else in
+    // Products in `compute_type`; without one in bfloat16 if the weights are, else in
     // float32. Linears that are stored quantized are dequantized block by block. Throws as
     // load_model(), and bad_data for a model that has no weights or is an encoder. `threads`
     // outlives the model.
-    ObservedModel(const std::filesystem::path& directory, ThreadPool& threads,
-                  std::optional<DType> compute_type = std::nullopt);
-    ~ObservedModel();
-    ObservedModel(const ObservedModel&) = delete;
-    ObservedModel& operator=(const ObservedModel&) = delete;
+    HookedModel(const std::filesystem::path& directory, ThreadPool& threads,
+                std::optional<DType> compute_type = std::nullopt);
+    ~HookedModel();
+    HookedModel(const HookedModel&) = delete;
+    HookedModel& operator=(const HookedModel&) = delete;
 
     Model& model() const { return *model_; }
     const Checkpoint& checkpoint() const { return *checkpoint_; }
@@ -54,7 +54,7 @@ class ObservedModel {
     // Indices into linears() of a block's, or of those outside of blocks.
     std::vector<size_t> linears_of(std::optional<int32_t> block) const;
 
-    // Who is told from here on; null: nobody.
+    // The observer from here on; null: none.
     void set_observer(LinearObserver* observer);
     // What the source's own quantization_config says; null: it is dense.
     const QuantizationConfig* quantization() const { return source_->quantization(); }
@@ -79,14 +79,14 @@ class ObservedModel {
     void release_block(int32_t block) const;
 
   private:
-    class Adopter;
+    class Hook;
     void check_tables() const;
 
     ThreadPool& threads_;
     DType compute_type_ = DType::f32;
     std::shared_ptr<const Checkpoint> checkpoint_;
     std::unique_ptr<CheckpointSource> source_;  // of values, however they are stored
-    std::unique_ptr<Adopter> hook_;
+    std::unique_ptr<Hook> hook_;
     std::unique_ptr<Model> model_;
 };
 

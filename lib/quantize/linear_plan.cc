@@ -68,7 +68,7 @@ void check_groups(const LinearSpec& name, const QuantizationArguments& arguments
 // Recipes that prune may name whole layers ("re:model.layers.\\d+$"): all linears below them are
 // meant.
 std::vector<std::string> linears_below(const std::vector<std::string>& targets,
-                                       const ObservedModel& model) {
+                                       const HookedModel& model) {
     std::vector<std::string> expanded;
     for (const std::string& target : targets) {
         std::vector<std::string> below;
@@ -89,7 +89,7 @@ std::vector<std::string> linears_below(const std::vector<std::string>& targets,
 }
 
 // Each target must mean at least one linear: a misspelt one would silently leave it dense.
-void check_targets(const std::vector<std::string>& targets, const ObservedModel& model) {
+void check_targets(const std::vector<std::string>& targets, const HookedModel& model) {
     for (const std::string& target : targets) {
         const bool is_met = std::any_of(
             model.linears().begin(), model.linears().end(),
@@ -134,7 +134,7 @@ std::string described(const Modifier& modifier, const QuantizationScheme& scheme
 }
 
 // Every layer must have a place for scales of its keys and values.
-void check_cached(const ObservedModel& model) {
+void check_cached(const HookedModel& model) {
     for (int32_t block = 0; block < model.model().num_blocks(); ++block) {
         attention_name(model, block);
     }
@@ -162,7 +162,7 @@ bool matches_any(std::string_view name, const std::vector<std::string>& patterns
     return matcher_of({{patterns, any_scheme()}}, {}).scheme_for(name) != nullptr;
 }
 
-ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
+ModelPlan::ModelPlan(Recipe recipe, const HookedModel& model)
     : recipe_(std::move(recipe)), linears_(model.linears().size()) {
     check_order(recipe_);
     check_ignored(model);
@@ -188,7 +188,7 @@ ModelPlan::ModelPlan(Recipe recipe, const ObservedModel& model)
     if (quantizes()) config(model);  // what cannot be said is found before it is computed
 }
 
-void ModelPlan::check_ignored(const ObservedModel& model) {
+void ModelPlan::check_ignored(const HookedModel& model) {
     std::set<std::string> told;
     for (const Modifier& modifier : recipe_.modifiers) {
         for (const std::string& pattern : modifier.ignore) {
@@ -211,7 +211,7 @@ void ModelPlan::check_ignored(const ObservedModel& model) {
 }
 
 // vLLM makes one matrix of those that read the same input.
-void ModelPlan::note_mixed_inputs(const ObservedModel& model) {
+void ModelPlan::note_mixed_inputs(const HookedModel& model) {
     for (size_t i = 1; i < linears_.size(); ++i) {
         const ObservedLinear& before = model.linears()[i - 1];
         const ObservedLinear& linear = model.linears()[i];
@@ -228,7 +228,7 @@ void ModelPlan::note_mixed_inputs(const ObservedModel& model) {
 }
 
 // A head that stands for the embedding too cannot be replaced: the embedding would be gone.
-void ModelPlan::check_heads(const ObservedModel& model) const {
+void ModelPlan::check_heads(const HookedModel& model) const {
     for (size_t i = 0; i < linears_.size(); ++i) {
         const LinearSpec& name = model.linears()[i].name;
         if (!linears_[i].is_changed() || name.tied_to != name.name + ".weight") continue;
@@ -240,7 +240,7 @@ void ModelPlan::check_heads(const ObservedModel& model) const {
 }
 
 // What chooses experts is small and decides much; engines expect it dense.
-void ModelPlan::ignore_routers(const ObservedModel& model) {
+void ModelPlan::ignore_routers(const HookedModel& model) {
     const bool has_routers = std::any_of(
         model.linears().begin(), model.linears().end(),
         [](const ObservedLinear& linear) { return linear.name.name.ends_with(".gate"); });
@@ -248,7 +248,7 @@ void ModelPlan::ignore_routers(const ObservedModel& model) {
     for (Modifier& modifier : recipe_.modifiers) modifier.ignore.emplace_back("re:.*[.]gate$");
 }
 
-void ModelPlan::add_rotation(const ObservedModel& model) {
+void ModelPlan::add_rotation(const HookedModel& model) {
     for (const Modifier& modifier : recipe_.modifiers) {
         if (modifier.method != "rotation") continue;
         rotation_ = std::make_unique<const ModelRotation>(model, modifier.seed);
@@ -263,7 +263,7 @@ void ModelPlan::add_rotation(const ObservedModel& model) {
 }
 
 // Which linears have their zeros in twos of four, and that the format has them.
-void ModelPlan::find_sparse(const ObservedModel& model) {
+void ModelPlan::find_sparse(const HookedModel& model) {
     for (size_t i = 0; i < linears_.size(); ++i) {
         LinearPlan& plan = linears_[i];
         if (plan.pruner == nullptr || plan.pruned_by->solver.mask != MaskStructure{2, 4}) continue;
@@ -291,7 +291,7 @@ void ModelPlan::find_sparse(const ObservedModel& model) {
                 "(--method sparsegpt --mask-structure 2:4)");
 }
 
-void ModelPlan::resolve(const Modifier& modifier, const ObservedModel& model) {
+void ModelPlan::resolve(const Modifier& modifier, const HookedModel& model) {
     const Method& method = find_method(modifier.method);
     if (method.solver == nullptr) return;
     const Solver* const solver = find_solver(method.solver);
@@ -352,7 +352,7 @@ bool ModelPlan::quantizes() const {
                        [](const LinearPlan& plan) { return plan.scheme != nullptr; });
 }
 
-bool ModelPlan::unties(const ObservedModel& model) const {
+bool ModelPlan::unties(const HookedModel& model) const {
     for (size_t i = 0; i < linears_.size(); ++i) {
         const bool is_changed = linears_[i].is_changed() || rotation_ != nullptr;
         if (is_changed && !model.linears()[i].name.tied_to.empty()) return true;

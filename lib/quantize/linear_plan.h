@@ -44,7 +44,7 @@ class ModelPlan {
     // Throws bad_data for a target that matches nothing, for a linear whose inputs the group size
     // does not divide, for linears that two modifiers round in two ways, for methods in an order
     // that cannot be kept, and for what the storage format cannot express.
-    ModelPlan(Recipe recipe, const ObservedModel& model);
+    ModelPlan(Recipe recipe, const HookedModel& model);
     ModelPlan(const ModelPlan&) = delete;
     ModelPlan& operator=(const ModelPlan&) = delete;
 
@@ -65,23 +65,23 @@ class ModelPlan {
     // Null: the residual stream stays as it is.
     const ModelRotation* rotation() const { return rotation_.get(); }
     // Whether an output matrix that is the embedding becomes one of its own.
-    bool unties(const ObservedModel& model) const;
+    bool unties(const HookedModel& model) const;
     // What the checkpoint will say of itself. REQUIRES: quantizes().
-    QuantizationConfig config(const ObservedModel& model) const;
+    QuantizationConfig config(const HookedModel& model) const;
 
   private:
-    void resolve(const Modifier& modifier, const ObservedModel& model);
-    void check_ignored(const ObservedModel& model);
-    void note_mixed_inputs(const ObservedModel& model);
-    QuantizationConfig config_by_patterns(const ObservedModel& model) const;
-    QuantizationConfig config_by_names(const ObservedModel& model) const;
-    bool says_the_same(const QuantizationConfig& config, const ObservedModel& model) const;
-    QuantizationConfig config_of_one_scheme(const ObservedModel& model, size_t example) const;
-    void ignore_routers(const ObservedModel& model);
-    void check_heads(const ObservedModel& model) const;
-    void add_rotation(const ObservedModel& model);
-    void find_sparse(const ObservedModel& model);
-    std::optional<SparsityConfig> sparsity(const ObservedModel& model) const;
+    void resolve(const Modifier& modifier, const HookedModel& model);
+    void check_ignored(const HookedModel& model);
+    void note_mixed_inputs(const HookedModel& model);
+    QuantizationConfig config_by_patterns(const HookedModel& model) const;
+    QuantizationConfig config_by_names(const HookedModel& model) const;
+    bool says_the_same(const QuantizationConfig& config, const HookedModel& model) const;
+    QuantizationConfig config_of_one_scheme(const HookedModel& model, size_t example) const;
+    void ignore_routers(const HookedModel& model);
+    void check_heads(const HookedModel& model) const;
+    void add_rotation(const HookedModel& model);
+    void find_sparse(const HookedModel& model);
+    std::optional<SparsityConfig> sparsity(const HookedModel& model) const;
 
     Recipe recipe_;
     std::vector<std::unique_ptr<QuantizationConfig>> matchers_;  // that schemes point into

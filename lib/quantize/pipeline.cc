@@ -61,7 +61,7 @@ std::vector<int32_t> any_tokens(int32_t vocab_size) {
     return tokens;
 }
 
-CalibrationSet read_calibration(const PipelineOptions& options, const ObservedModel& model) {
+CalibrationSet read_calibration(const PipelineOptions& options, const HookedModel& model) {
     const auto tokenizer = Tokenizer::load(options.model);
     if (tokenizer == nullptr) {
         throw Error(ErrorKind::not_found,

@@ -25,7 +25,7 @@ struct PipelineOptions {
     std::filesystem::path model;
     std::filesystem::path output;
     CalibrationOptions calibration;
-    // Of products while the model is observed; empty: as ObservedModel says.
+    // Of products while the model is observed; empty: as HookedModel says.
     std::optional<DType> compute_type;
     // The inputs of a block come from the quantized blocks before it, else from the dense ones.
     bool propagates_error = true;
@@ -82,7 +82,7 @@ class Pipeline {
 
     const ResourcePlan& resources() const { return resources_; }
     const ModelPlan& plan() const { return plan_; }
-    const ObservedModel& model() const { return model_; }
+    const HookedModel& model() const { return model_; }
     // What the user should know of the model and the plan before they are carried out.
     std::vector<std::string> notes() const;
     // Null when the recipe needs none.
@@ -128,7 +128,7 @@ class Pipeline {
 
     PipelineOptions options_;
     ThreadPool threads_;
-    ObservedModel model_;
+    HookedModel model_;
     ModelPlan plan_;
     std::optional<CalibrationSet> calibration_;
     ResourcePlan resources_;

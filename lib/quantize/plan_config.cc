@@ -14,7 +14,7 @@ namespace {
 
 // Matrices that are no linears (embeddings) and that a pattern means all the same: readers that
 // know more classes than linears would look for their scales.
-std::vector<std::string> tables_meant(const ObservedModel& model,
+std::vector<std::string> tables_meant(const HookedModel& model,
                                       const std::vector<QuantizationGroup>& groups) {
     constexpr std::string_view kWeight = ".weight";
     std::set<std::string_view> linears;
@@ -43,7 +43,7 @@ bool multiplies_alike(std::optional<QuantizationArguments> a,
 
 }  // namespace
 
-std::optional<SparsityConfig> ModelPlan::sparsity(const ObservedModel& model) const {
+std::optional<SparsityConfig> ModelPlan::sparsity(const HookedModel& model) const {
     if (!recipe_.compresses_zeros) return std::nullopt;
     SparsityConfig sparsity;
     sparsity.format = "sparse-24-bitmask";
@@ -68,8 +68,7 @@ std::optional<SparsityConfig> ModelPlan::sparsity(const ObservedModel& model) co
     return sparsity;
 }
 
-QuantizationConfig ModelPlan::config_of_one_scheme(const ObservedModel& model,
-                                                   size_t example) const {
+QuantizationConfig ModelPlan::config_of_one_scheme(const HookedModel& model, size_t example) const {
     const LinearPlan& one = linears_[example];
     const auto refuse = [&](const std::string& what) {
         throw Error(ErrorKind::bad_data, fmt::format("{}: {}", one.format, what));
@@ -108,7 +107,7 @@ QuantizationConfig ModelPlan::config_of_one_scheme(const ObservedModel& model,
     return config;
 }
 
-QuantizationConfig ModelPlan::config_by_patterns(const ObservedModel& model) const {
+QuantizationConfig ModelPlan::config_by_patterns(const HookedModel& model) const {
     QuantizationConfig::Fields fields;
     std::set<std::string> ignore;
     for (const Modifier& modifier : recipe_.modifiers) {
@@ -126,7 +125,7 @@ QuantizationConfig ModelPlan::config_by_patterns(const ObservedModel& model) con
 }
 
 // Of modifiers that ignore what others quantize: every linear by its own name.
-QuantizationConfig ModelPlan::config_by_names(const ObservedModel& model) const {
+QuantizationConfig ModelPlan::config_by_names(const HookedModel& model) const {
     QuantizationConfig::Fields fields;
     fields.kv_cache_scheme = kv_cache_scheme();
     fields.sparsity = sparsity(model);
@@ -150,7 +149,7 @@ QuantizationConfig ModelPlan::config_by_names(const ObservedModel& model) const 
 }
 
 // As readers will understand it: each linear is what it is meant to be, inputs included.
-bool ModelPlan::says_the_same(const QuantizationConfig& config, const ObservedModel& model) const {
+bool ModelPlan::says_the_same(const QuantizationConfig& config, const HookedModel& model) const {
     const nlohmann::json written = nlohmann::json::parse(quantization_config_json(config).dump());
     const QuantizationConfig read = parse_quantization_config(written, "quantization_config");
     for (size_t i = 0; i < linears_.size(); ++i) {
@@ -167,7 +166,7 @@ bool ModelPlan::says_the_same(const QuantizationConfig& config, const ObservedMo
     return true;
 }
 
-QuantizationConfig ModelPlan::config(const ObservedModel& model) const {
+QuantizationConfig ModelPlan::config(const HookedModel& model) const {
     for (size_t i = 0; i < linears_.size(); ++i) {
         if (linears_[i].scheme == nullptr) continue;
         if (method_of(linears_[i].format) == "compressed-tensors") break;

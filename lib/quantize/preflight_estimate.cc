@@ -15,7 +15,7 @@
 namespace nvllm::quantize {
 namespace {
 
-// Of what is available, what may be taken when nobody says how much.
+// Of what is available, the share that is used by default.
 constexpr double kShareOfMemory = 0.75;
 
 uint64_t square_bytes(int64_t size) { return static_cast<uint64_t>(size * size) * sizeof(float); }

@@ -37,7 +37,7 @@ constexpr std::array<ModifierRow, 7> kModifiers = {{
     {"ConstantPruningModifier", nullptr, false},
 }};
 
-// Fields of how others compute, or of training; whoever gives them is told.
+// Fields of how others compute, or of training; a note names those that are given.
 constexpr std::array<const char*, 20> kUnheeded = {"offload_device",
                                                    "offload_hessians",
                                                    "sequential_update",
@@ -398,7 +398,7 @@ class RecipeReader {
         }
     }
 
-    // What compressed-tensors' objects in a recipe say. What nobody knows is a mistake here.
+    // What compressed-tensors' objects in a recipe say. An unknown one is an error here.
     QuantizationConfig parsed_section(const Json& section, const YAML::Node& node) {
         const std::string place = fmt::format("{}:{}", source_, node.Mark().line + 1);
         QuantizationConfig config = parse_quantization_config(section, place);

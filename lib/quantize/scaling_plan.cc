@@ -43,8 +43,7 @@ std::string listed(const Names& names) {
 
 class FlowChooser {
   public:
-    FlowChooser(const Modifier& modifier, const ObservedModel& model,
-                std::vector<std::string>& notes)
+    FlowChooser(const Modifier& modifier, const HookedModel& model, std::vector<std::string>& notes)
         : modifier_(modifier), model_(model), notes_(notes) {
         for (size_t i = 0; i < model.linears().size(); ++i) {
             indices_[model.linears()[i].name.name] = i;
@@ -171,7 +170,7 @@ class FlowChooser {
     }
 
     const Modifier& modifier_;
-    const ObservedModel& model_;
+    const HookedModel& model_;
     std::vector<std::string>& notes_;
     std::unordered_map<std::string_view, size_t> indices_;  // of linears
     std::vector<ScaledFlow> chosen_;
@@ -180,7 +179,7 @@ class FlowChooser {
 
 }  // namespace
 
-std::vector<ScaledFlow> flows_to_scale(const Modifier& modifier, const ObservedModel& model,
+std::vector<ScaledFlow> flows_to_scale(const Modifier& modifier, const HookedModel& model,
                                        std::vector<std::string>& notes) {
     return FlowChooser(modifier, model, notes).choose();
 }

@@ -22,7 +22,7 @@ struct ScaledFlow {
 // norms, but for values that several heads share. `notes`: gets what is left out. Throws bad_data
 // that names the mapping for one whose smooth side writes nothing that its balance side reads, that
 // forgets a reader, or that names one too many; and for a model that states no flow.
-std::vector<ScaledFlow> flows_to_scale(const Modifier& modifier, const ObservedModel& model,
+std::vector<ScaledFlow> flows_to_scale(const Modifier& modifier, const HookedModel& model,
                                        std::vector<std::string>& notes);
 
 }  // namespace nvllm::quantize

@@ -41,7 +41,7 @@ class StatisticsCollector final : public LinearObserver {
     void see(size_t site, const Context& context, const ConstTensorView& x) override;
     // Both triangles of all Gram matrices are there afterwards.
     void finish(const Context& context);
-    // Null: nobody watched it.
+    // Null: it was not observed.
     const SiteStatistics* of(size_t site) const;
     void clear() { sites_.clear(); }
 

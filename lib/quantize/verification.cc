@@ -85,7 +85,7 @@ double square_of_difference(const Tensor& a, const Tensor& b) {
 
 class Verifier {
   public:
-    Verifier(ObservedModel& model, const ModelPlan& plan, const WrittenModel& written,
+    Verifier(HookedModel& model, const ModelPlan& plan, const WrittenModel& written,
              std::span<const int32_t> tokens)
         : model_(model),
           plan_(plan),
@@ -176,7 +176,7 @@ class Verifier {
             });
     }
 
-    ObservedModel& model_;
+    HookedModel& model_;
     const ModelPlan& plan_;
     const WrittenModel& written_;
     std::span<const int32_t> tokens_;
@@ -187,7 +187,7 @@ class Verifier {
 
 }  // namespace
 
-std::vector<double> verify_written(ObservedModel& model, const ModelPlan& plan,
+std::vector<double> verify_written(HookedModel& model, const ModelPlan& plan,
                                    const WrittenModel& written, std::span<const int32_t> tokens) {
     return Verifier(model, plan, written, tokens).run();
 }

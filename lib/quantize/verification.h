@@ -21,7 +21,7 @@ struct WrittenModel {
 // the memory of one block of each. Returns for each block |written - dense|^2 / |what the dense
 // block adds|^2. Throws bad_data when the written model does not load, gives what is no number, or
 // gives something else than was solved.
-std::vector<double> verify_written(ObservedModel& model, const ModelPlan& plan,
+std::vector<double> verify_written(HookedModel& model, const ModelPlan& plan,
                                    const WrittenModel& written, std::span<const int32_t> tokens);
 
 }  // namespace nvllm::quantize

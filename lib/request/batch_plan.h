@@ -3,7 +3,7 @@
 // Plain data without pointers: it can be written down and sent to another process. Plans carry
 // differences; a worker keeps the tokens, block tables and sampling state of every sequence it was
 // told of (`added`) until it is told to forget it
-// (`removed`). A fresh worker gets every living sequence as `added` again.
+// (`removed`). A fresh worker gets every active sequence as `added` again.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ enum class OutputKind : uint8_t {
 };
 
 // Whether an entry computes more than the token chosen last: a prompt, or what was given up. Only
-// figures hang on it.
+// statistics depend on it.
 inline bool is_prefill(int32_t count, OutputKind output) {
     return count > 1 || output == OutputKind::none || output == OutputKind::pooled;
 }

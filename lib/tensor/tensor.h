@@ -25,7 +25,7 @@ class Tensor {
     // Host memory that copies from and to the device need not wait for.
     static Tensor allocate_host(DType dtype, std::initializer_list<int64_t> shape,
                                 const ComputeDevice& device);
-    // Memory of somebody else, kept alive by `owner`; read-only.
+    // Memory of another owner, kept alive by `owner`; read-only.
     static Tensor borrow(const ConstTensorView& view, std::shared_ptr<const void> owner);
 
     bool empty() const { return view_.data == nullptr; }

@@ -28,7 +28,7 @@ struct AddedToken {
     bool operator==(const AddedToken&) const = default;
 };
 
-// A stretch of text: one added token, or text in between.
+// A span of text: one added token, or text in between.
 struct TextSection {
     ByteRange range;
     std::optional<int32_t> id;

@@ -1,4 +1,4 @@
-// Figures of a plan, and what other flags would change.
+// Numbers of a plan, and what other flags would change.
 #include "tools/inspect/plan_report.h"
 
 #include <fmt/format.h>

@@ -54,7 +54,7 @@ struct QuantizeOptions {
 
     // From the file when there is one; what it has that is not heeded goes to `notes`.
     quantize::Recipe recipe(std::vector<std::string>& notes) const;
-    // `model_folder`: where the model lies. The output is named after it where nobody names one.
+    // `model_folder`: where the model lies. The output is named after it by default.
     quantize::PipelineOptions pipeline(const std::filesystem::path& model_folder) const;
     std::string scheme_and_method() const;
 

@@ -103,7 +103,7 @@ class Batch {
           options_(options),
           sampling_(sampling),
           printer_(engine, output_format(options.output_format), stdout) {}
-    // Answers that nobody will read are not worth computing, and no listener may outlive the
+    // Output without a reader is not worth computing, and no listener may outlive the
     // printer.
     ~Batch() { engine_.stop(); }
     Batch(const Batch&) = delete;
@@ -144,7 +144,7 @@ class Batch {
     int64_t num_tokens() const { return printer_.num_tokens(); }
 
   private:
-    // Once: nobody looks for what was dropped without a word.
+    // Once: dropped output must be reported.
     void tell_of_pipe() {
         if (!leaves_input_ || !has_waiting_pipe()) return;
         leaves_input_ = false;

@@ -54,7 +54,7 @@ void TerminalSignals::suspend() {
     handle(SIGTSTP, SIG_DFL);
     ::kill(::getpid(), SIGTSTP);
     handle(SIGTSTP, note);
-    continued = 1;  // also where nobody could have continued it and nothing was stopped
+    continued = 1;  // also if nothing was stopped
 }
 
 QuietTerminal::QuietTerminal() {

@@ -1,4 +1,4 @@
-// SipHash with 128 bits of output: a keyed hash on which nobody without the key can find
+// SipHash with 128 bits of output: a keyed hash for which only the owner of the key can find
 // collisions. Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012.
 //
 // SipHash128 is SipHash-2-4, for which the authors publish values. FastSipHash128 is SipHash-1-3,

@@ -77,7 +77,7 @@ double KernelMeasurement::median_s() const { return median(samples_us) * 1e-6; }
 
 double KernelMeasurement::memory_s() const { return bytes / (roof.read_gb_s * 1e9); }
 
-// A device whose integers nobody probed is held to its products.
+// A device without a probe of integers is compared with its float rate.
 bool KernelMeasurement::is_int8() const { return integers && roof.int8_gop_s > 0.0; }
 
 double KernelMeasurement::arithmetic_s() const {

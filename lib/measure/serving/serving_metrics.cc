@@ -11,7 +11,7 @@
 namespace nvllm {
 namespace {
 
-// A request's own figures, in ms.
+// Latencies of one request, in ms.
 struct RequestLatencies {
     double ttft_ms = 0.0, e2el_ms = 0.0;
     std::optional<double> tpot_ms;
@@ -34,22 +34,22 @@ bool meets(const RequestLatencies& latencies, const GoodputLimits& limits) {
            !(limits.e2el_ms && latencies.e2el_ms > *limits.e2el_ms);
 }
 
-// The most tokens a second within any stretch of the run that is about a second long: of a run of
+// The most tokens a second within any window of the run that is about a second long: of a run of
 // n seconds and a part the (n + 1)th part of it, so that the best is never below the mean.
 double peak_tokens_per_s(std::vector<std::pair<double, double>> tokens, double duration_s) {
     if (tokens.empty() || duration_s <= 0.0) return 0.0;
     std::ranges::sort(tokens);
-    const double stretch_s = duration_s / std::ceil(duration_s);
+    const double window_s = duration_s / std::ceil(duration_s);
     double count = 0.0;
     double most = 0.0;
     for (size_t first = 0, next = 0; first < tokens.size(); count -= tokens[first++].second) {
-        for (; next < tokens.size() && tokens[next].first <= tokens[first].first + stretch_s;
+        for (; next < tokens.size() && tokens[next].first <= tokens[first].first + window_s;
              ++next) {
             count += tokens[next].second;
         }
         most = std::max(most, count);
     }
-    return most / stretch_s;
+    return most / window_s;
 }
 
 // When each output came, and how many tokens it is taken for: all of a request's have as many.

@@ -32,7 +32,7 @@ struct ServingMetrics {
     double request_throughput = 0.0;        // completed requests a second
     std::optional<double> request_goodput;  // those that met every limit, a second
     double output_throughput = 0.0, total_token_throughput = 0.0;  // tokens a second
-    // In the best stretch of about a second; of a shorter run, in all of it.
+    // In the best window of about a second; of a shorter run, in all of it.
     double max_output_tokens_per_s = 0.0;
     int64_t max_concurrent_requests = 0;  // open at the same moment
     std::vector<double> ttfts_ms, tpots_ms, itls_ms, e2els_ms;

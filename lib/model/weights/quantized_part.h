@@ -9,7 +9,7 @@ namespace nvllm {
 
 // Linears of this format as a source keeps them, or makes them up: one part for all whose outputs
 // lie side by side where a product can take them so, else one for each. Counts them in the source's
-// figures. Throws bad_data.
+// values. Throws bad_data.
 std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
                                                         std::span<const LinearSpec> linears,
                                                         const QuantizationScheme& scheme,

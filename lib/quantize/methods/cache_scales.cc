@@ -12,7 +12,7 @@ namespace nvllm::quantize {
 namespace {
 
 // The block's linear that gives values: alone, or as the last rows of one matrix.
-size_t linear_of_values(const ObservedModel& model, int32_t block) {
+size_t linear_of_values(const HookedModel& model, int32_t block) {
     for (const size_t index : model.linears_of(block)) {
         const std::string& name = model.linears()[index].name.name;
         if (name.ends_with(".self_attn.v_proj") || name.ends_with(".self_attn.qkv_proj")) {
@@ -27,14 +27,14 @@ size_t linear_of_values(const ObservedModel& model, int32_t block) {
 
 }  // namespace
 
-std::string attention_name(const ObservedModel& model, int32_t block) {
+std::string attention_name(const HookedModel& model, int32_t block) {
     const std::string& name = model.linears()[linear_of_values(model, block)].name.name;
     return name.substr(0, name.rfind('.'));
 }
 
 std::vector<NamedTensor> cache_scales(const BlockTask& task, int32_t block,
                                       const std::vector<SolvedLinear>& solved) {
-    const ObservedModel& model = task.model;
+    const HookedModel& model = task.model;
     const size_t linear = linear_of_values(model, block);
     const DType type = model.dense_type(linear);
     std::span<const float> divisors;

@@ -11,7 +11,7 @@ namespace nvllm::quantize {
 
 // The attention layer of a block ("model.layers.3.self_attn"), below which its scales lie. Throws
 // bad_data for a model whose attention layers have no place for them.
-std::string attention_name(const ObservedModel& model, int32_t block);
+std::string attention_name(const HookedModel& model, int32_t block);
 
 // NAME.k_scale and NAME.v_scale [1] of a block, from the ranges of what its layer caches, in the
 // type of its weights. `solved`: the block's, whose channels may have been scaled since. REQUIRES:

@@ -52,7 +52,7 @@ std::string above_layer(const std::string& linear) {
     return linear.substr(0, linear.find(number) + number.size());
 }
 
-Tensor stored_as(const ObservedModel& model, const ConstTensorView& values, DType type) {
+Tensor stored_as(const HookedModel& model, const ConstTensorView& values, DType type) {
     ViewLayout layout = values;
     layout.dtype = type;
     Tensor tensor = Tensor::allocate(layout, {});
@@ -72,14 +72,14 @@ Tensor stored_as(const ObservedModel& model, const ConstTensorView& values, DTyp
 }
 
 // The one tensor outside of blocks whose name ends so; empty: there is none.
-std::string outer_name(const ObservedModel& model, const char* ending) {
+std::string outer_name(const HookedModel& model, const char* ending) {
     for (const std::string_view name : model.checkpoint().names()) {
         if (!block_of_name(name) && name.ends_with(ending)) return std::string(name);
     }
     return "";
 }
 
-std::string final_norm(const ObservedModel& model) { return outer_name(model, "norm.weight"); }
+std::string final_norm(const HookedModel& model) { return outer_name(model, "norm.weight"); }
 
 }  // namespace
 
@@ -131,7 +131,7 @@ ResidualSide ModelRotation::side_of(const std::string& linear) {
     return ResidualSide::none;
 }
 
-ModelRotation::ModelRotation(const ObservedModel& model, uint64_t seed)
+ModelRotation::ModelRotation(const HookedModel& model, uint64_t seed)
     : rotation_(model.model().config().hidden_size, seed) {
     const auto refuse = [&](const std::string& why) {
         throw Error(ErrorKind::bad_data, fmt::format("a {} cannot be rotated: {}",
@@ -162,7 +162,7 @@ ModelRotation::ModelRotation(const ObservedModel& model, uint64_t seed)
     }
 }
 
-std::vector<float> ModelRotation::norm_before(const ObservedModel& model,
+std::vector<float> ModelRotation::norm_before(const HookedModel& model,
                                               const std::string& linear) const {
     const std::string above = above_layer(linear);
     const std::string name = above.empty() ? final_norm(model)
@@ -176,7 +176,7 @@ std::vector<float> ModelRotation::norm_before(const ObservedModel& model,
         fmt::format("the model cannot be rotated: there is no norm {} before {}", name, linear));
 }
 
-std::vector<NamedTensor> ModelRotation::tensors(const ObservedModel& model,
+std::vector<NamedTensor> ModelRotation::tensors(const HookedModel& model,
                                                 std::optional<int32_t> block) const {
     std::vector<NamedTensor> tensors;
     const std::vector<float> ones(static_cast<size_t>(rotation_.size()), 1.0f);

@@ -39,16 +39,15 @@ class ModelRotation {
   public:
     // Throws bad_data for families of which it is not known how (norms behind layers, layer norms)
     // and for norm weights of 0.
-    ModelRotation(const ObservedModel& model, uint64_t seed);
+    ModelRotation(const HookedModel& model, uint64_t seed);
 
     const Rotation& rotation() const { return rotation_; }
     static ResidualSide side_of(const std::string& linear);
     // Weights of the norm that this linear reads.
-    std::vector<float> norm_before(const ObservedModel& model, const std::string& linear) const;
+    std::vector<float> norm_before(const HookedModel& model, const std::string& linear) const;
     // Norms of a block as ones; outside of blocks the final norm, the embedding, and an output
     // matrix of its own where it was the embedding.
-    std::vector<NamedTensor> tensors(const ObservedModel& model,
-                                     std::optional<int32_t> block) const;
+    std::vector<NamedTensor> tensors(const HookedModel& model, std::optional<int32_t> block) const;
 
   private:
     Rotation rotation_;

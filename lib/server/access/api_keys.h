@@ -86,7 +86,7 @@ struct ApiKey {
 // A request of a key in flight: counted in when made, and out once. Not thread-safe.
 class KeyPermit {
   public:
-    // Nobody's: counts nothing.
+    // Of no key: counts nothing.
     KeyPermit() = default;
     // `use` has been entered.
     explicit KeyPermit(std::shared_ptr<KeyUse> use) : use_(std::move(use)) {}

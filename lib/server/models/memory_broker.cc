@@ -1,4 +1,4 @@
-// Claims from the engines' figures, and shares back to them.
+// Claims from the engines' stats, and shares back to them.
 #include "lib/server/models/memory_broker.h"
 
 #include <fmt/format.h>
@@ -176,7 +176,7 @@ void MemoryBroker::run() {
     }
 }
 
-// Nobody gets more before the others have given it up, so what is in use never exceeds the pool.
+// A model gets more only after the others have freed it, so what is in use never exceeds the pool.
 void MemoryBroker::share() {
     std::vector<Participant> participants;
     for (const auto& model : holders(models_)) participants.push_back(check_model(model));

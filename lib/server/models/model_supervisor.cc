@@ -9,7 +9,8 @@ void ModelSupervisor::check(const ModelSet& models, Clock::time_point now) {
     const bool is_short = !reserve_.refill() || !can_have_memory(limits_.spare_bytes);
     for (const auto& model : models.all()) {
         if (is_short) model->refuse_until(now + kOutOfMemoryPause);
-        if (model->state() == ModelState::ready) check_model(model, known_[model->config().model.name]);
+        if (model->state() == ModelState::ready)
+            check_model(model, known_[model->config().model.name]);
     }
 }
 

@@ -123,8 +123,14 @@ void add_inputs(Parameters& table, const RequestLimits& limits) {
           boolean(),
           {},
           "Put the tokenizer's own tokens around the text: true for prompt, false for content."},
-         {"return_token_strs", kTokenize, boolean(), false, "The tokens as they are spelled."},
-         {"documents", kChat | kTokenize, anything(), {}, "Given to the template."},
+         {"return_token_strs", kTokenize, boolean(), false, "The tokens as they are spelled."}});
+}
+
+// How the template makes a prompt of a conversation, and how long that may be.
+void add_rendering(Parameters& table, const RequestLimits& limits) {
+    table.insert(
+        table.end(),
+        {{"documents", kChat | kTokenize, anything(), {}, "Given to the template."},
          {"add_generation_prompt", kChat | kTokenize, boolean(), true,
           "End the prompt where the assistant is to speak."},
          {"continue_final_message", kChat | kTokenize, boolean(), false,
@@ -406,6 +412,7 @@ void add_not_built(Parameters& table) {
 Parameters make_parameters(const RequestLimits& limits) {
     Parameters table;
     add_inputs(table, limits);
+    add_rendering(table, limits);
     add_sampling(table, limits);
     add_answers(table);
     add_what_is_limited(table, limits);

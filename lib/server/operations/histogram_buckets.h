@@ -1,4 +1,4 @@
-// Bucket edges of histograms: vLLM's, so that figures can be compared, and our own, which are
+// Bucket edges of histograms: vLLM's, so that values can be compared, and our own, which are
 // vLLM's and finer ones below them.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Events of a model into its families, and its engine's figures at a scrape.
+// Events of a model into its families, and its engine's stats at a scrape.
 #include "lib/server/operations/model_metrics.h"
 
 #include <fmt/format.h>

@@ -76,7 +76,7 @@ class ModelMetrics {
 
     const std::string& name() const { return name_; }
 
-    // Where the figures of the engine come from, from the next scrape on; an empty function: they
+    // Where the stats of the engine come from, from the next scrape on; an empty function: they
     // are left out. Once this returns, the function given before is not called any more.
     void set_engine(std::function<EngineStats()> stats);
     // The settings that vllm:cache_config_info shows.

@@ -67,7 +67,7 @@ class ServerMetrics {
     // A stream's client reads too slowly: its request gives way until it is not paused any more.
     void stream_paused(bool is_paused) { streams_paused_.add(is_paused ? 1.0 : -1.0); }
     void timed_out(TimeoutKind kind);
-    // Where figures of devices come from; without it there are none. May be called again, and with
+    // Where stats of devices come from; without it there are none. May be called again, and with
     // an empty function.
     void set_devices(std::function<std::vector<DeviceStats>()> devices);
 

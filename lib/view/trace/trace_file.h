@@ -4,7 +4,7 @@
 //   Mooncake's {"timestamp": ms, "input_length", "output_length", "hash_ids": [...]}, a hash for
 //   each piece of 512 tokens of the prompt (R. Qin et al., "Mooncake: A KVCache-centric
 //   Disaggregated Architecture for LLM Serving", FAST 2025);
-//   ours {"arrival_s", "prompt_tokens": a list of ids, or how many that nobody shares,
+//   ours {"arrival_s", "prompt_tokens": a list of ids, or how many that no other request shares,
 //   "max_tokens", "priority": optional}.
 #pragma once
 

@@ -303,7 +303,7 @@ TEST_CASE("an embedding that is stored quantized is dequantized when it is loade
     CHECK(report.mean_kld > 0.0);
     // What is made of it would lose the embedding's scales.
     CHECK(test::error_of(ErrorKind::bad_data, [&] {
-              ObservedModel(model, threads);
+              HookedModel(model, threads);
           }).find("embedding is quantized") != std::string::npos);
 }
 

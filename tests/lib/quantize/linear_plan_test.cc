@@ -14,7 +14,7 @@ namespace {
 
 struct Demo {
     ThreadPool threads{1};
-    ObservedModel model{test::demo_folder(), threads};
+    HookedModel model{test::demo_folder(), threads};
 
     std::string refusal(const std::string& yaml) {
         return test::error_of(ErrorKind::bad_data,

@@ -36,7 +36,7 @@ struct Family {
     }
 
     ThreadPool threads{1};
-    ObservedModel model;
+    HookedModel model;
     Modifier modifier;
     std::vector<std::string> notes;
 };

@@ -109,7 +109,7 @@ TEST_CASE("a written model that is not what was solved is refused") {
     Pipeline pipeline(test::little_run(folder.path() / "out"), recipe_from_flags(flags));
     pipeline.run({});
     ThreadPool threads(2);
-    ObservedModel model(test::demo_folder(), threads);
+    HookedModel model(test::demo_folder(), threads);
     const std::vector<int32_t> tokens = {5, 6, 7, 8, 9, 10, 11, 12};
     const WrittenModel written{pipeline.unpublished(),
                                [](int32_t) { return std::optional<SolvedBlock>(); }};
