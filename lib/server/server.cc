@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "lib/base/json.h"
