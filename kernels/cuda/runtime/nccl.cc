@@ -8,7 +8,7 @@
 
 #include "kernels/collectives.h"
 #include "kernels/context.h"
-#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/error.h"
 #include "kernels/rank_sums.h"
