@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/base/utf8.h"
 #include "lib/engine/inspection.h"
+#include "lib/server/access/configured_keys.h"
 #include "lib/server/access/exposure.h"
 #include "lib/server/access/request_filter.h"
 #include "lib/server/http/endpoints.h"

@@ -1,11 +1,8 @@
 // Names and help of the options on keys.
 #include "lib/server/access/key_options.h"
 
-#include <fmt/format.h>
-
-#include "kernels/error.h"
-
 namespace nvllm::server {
+
 OptionList<KeyOptions> key_options() {
     OptionList<KeyOptions> list("api");
     list.group("Access");
@@ -28,17 +25,6 @@ OptionList<KeyOptions> cache_isolation_options() {
              "Who shares cached prompts; auto: each key has its own when there are several.",
              choices({"auto", "none", "key"}));
     return list;
-}
-
-std::vector<ApiKey> configured_keys(const KeyOptions& options) {
-    std::vector<ApiKey> keys;
-    if (!options.api_key_file.empty()) keys = read_key_file(options.api_key_file);
-    for (size_t i = 0; i < options.api_keys.size(); ++i) {
-        const std::string& key = options.api_keys[i];
-        if (key.empty()) throw Error(ErrorKind::usage, "--api-key: the key is empty");
-        keys.push_back(make_key(fmt::format("api-key-{}", i + 1), key));
-    }
-    return keys;
 }
 
 }  // namespace nvllm::server

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lib/cli/option_list.h"
-#include "lib/server/access/api_keys.h"
 
 namespace nvllm::server {
 
@@ -21,9 +20,5 @@ struct KeyOptions {
 
 OptionList<KeyOptions> key_options();
 OptionList<KeyOptions> cache_isolation_options();
-
-// The keys of the key file and of --api-key. Throws usage for an empty key, bad_config with file
-// and line for a file that cannot be read.
-std::vector<ApiKey> configured_keys(const KeyOptions& options);
 
 }  // namespace nvllm::server

@@ -1,5 +1,5 @@
-// Keys that the options name.
-#include "lib/server/access/key_options.h"
+// Keys that a configuration names.
+#include "lib/server/access/configured_keys.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 using namespace nvllm;
 using namespace nvllm::server;
 
-TEST_CASE("key options: keys are numbered, and an empty one is refused") {
+TEST_CASE("configured keys: keys are numbered, and an empty one is refused") {
     KeyOptions options;
     CHECK(!options.has_key());
     CHECK(configured_keys(options).empty());
