@@ -130,11 +130,11 @@ function(nvllm_rooms_below room result)
     set(todo ${room})
     while(todo)
         list(POP_FRONT todo next)
+        string(REGEX REPLACE "^(kernels|lib/[^/]*)/.*" "\\1" next ${next})  # folders inside a room have lines of their own
         if(next IN_LIST found)
             continue()
         endif()
         list(APPEND found ${next})
-        # Folders inside a room have rows of their own.
         file(STRINGS ${CMAKE_SOURCE_DIR}/LAYERS lines REGEX "^${next}(/[^:]*)?:")
         foreach(line IN LISTS lines)
             string(REGEX REPLACE "^[^:]*:" "" below "${line}")

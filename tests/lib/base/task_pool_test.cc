@@ -3,10 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <csignal>
 #include <future>
 
-#include "lib/system/signal_thread.h"
 #include "tests/error_of.h"
 #include "tests/few_threads.h"
 
@@ -27,12 +25,6 @@ TEST_CASE("a task pool that gets only some of its threads ends those and says so
             test::error_of(ErrorKind::unavailable, [] { const TaskPool pool(5, 1); });
         CHECK(said.find("a thread cannot be started") != std::string::npos);
     }
-}
-
-TEST_CASE("a signal thread that cannot be started is an error") {
-    const test::FewThreads none(0);
-    test::error_of(ErrorKind::unavailable,
-                   [] { const SignalThread signals({SIGUSR2}, [](int) {}); });
 }
 
 }  // namespace

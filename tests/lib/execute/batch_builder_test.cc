@@ -83,7 +83,7 @@ TEST_CASE("steps in flight may choose several tokens before the row") {
     const ForwardContext batch =
         builder.build(std::vector<BatchRow>{{ids, tables, 5, 1, 0, true, true, true}});
     CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{0});
-    CHECK(values<int32_t>(batch.positions) == std::vector<int32_t>{5});
+    CHECK(values<int32_t>(batch.rows.positions) == std::vector<int32_t>{5});
     CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{{ids, tables, 3, 2, 0, true, true, true}}),
                     Error);
 }
@@ -98,7 +98,7 @@ TEST_CASE("drafts follow the known tokens, and each of their rows gets logits") 
     row.num_last_logits = 3;
     const ForwardContext batch = builder.build(std::vector<BatchRow>{{ids, tables, 2, 1}, row});
     CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{3, 2, 3, 40, 41});
-    CHECK(values<int32_t>(batch.positions) == std::vector<int32_t>{2, 1, 2, 3, 4});
+    CHECK(values<int32_t>(batch.rows.positions) == std::vector<int32_t>{2, 1, 2, 3, 4});
     CHECK(values<int32_t>(builder.logit_rows()) == std::vector<int32_t>{2, 3, 4});
     row.count = 5;
     CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{row}), Error);

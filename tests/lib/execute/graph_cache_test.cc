@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/ops/elementwise.h"
+#include "kernels/ops/open_backend.h"
 
 using namespace nvllm;
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernels/backend.h"
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/open_backend.h"
 #include "lib/model/loader.h"
 #include "tests/shared_data.h"
 
