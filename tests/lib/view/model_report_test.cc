@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
@@ -18,19 +19,24 @@ namespace {
 
 const std::filesystem::path kDemo = NVLLM_SOURCE_DIR "/models/demo";
 
-constexpr FamilyDefaults kLlama = {.model_type = "llama", .architecture = "LlamaForCausalLM"};
+constexpr std::array<FamilyDefaults, 2> kFamilies = {
+    {{.model_type = "llama", .architecture = "LlamaForCausalLM"},
+     {.model_type = "bert",
+      .architecture = "BertModel",
+      .epsilon_key = "layer_norm_eps",
+      .encoder = true,
+      .learned_positions = true}}};
 
-// An engine that knows Llama, made of one tensor.
+// An engine that knows the configs of two families, and Llama as made of one tensor.
 ModelKnowledge knowledge() {
-    return {{"LlamaForCausalLM"},
-            [](const std::filesystem::path& file) {
-                return describe_model_config(file, {&kLlama, 1});
-            },
-            [](const std::filesystem::path&) { return std::nullopt; },
-            [](const ModelConfig& config) -> std::vector<ListedTensor> {
-                if (config.architecture != "LlamaForCausalLM") return {};
-                return {{"lm_head.weight", DType::f16, {3, 5}, 30, ""}};
-            }};
+    return {
+        {"LlamaForCausalLM"},
+        [](const std::filesystem::path& file) { return describe_model_config(file, kFamilies); },
+        [](const std::filesystem::path&) { return std::nullopt; },
+        [](const ModelConfig& config) -> std::vector<ListedTensor> {
+            if (config.architecture != "LlamaForCausalLM") return {};
+            return {{"lm_head.weight", DType::f16, {3, 5}, 30, ""}};
+        }};
 }
 
 Json report_on(const std::filesystem::path& path) {
