@@ -13,7 +13,7 @@ bool multiply_by_library(const Context&, const ConstTensorView&, const ConstTens
     return false;
 }
 
-bool library_takes_codes(const Context&, const ScaledMmArgs&) { return false; }
-void multiply_codes_by_library(const Context&, const ScaledMmArgs&) {}
+bool library_takes_scaled_mm(const Context&, const ScaledMmArgs&) { return false; }
+void scaled_mm_by_library(const Context&, const ScaledMmArgs&) {}
 
 }  // namespace nvllm::cuda
