@@ -9,7 +9,7 @@
 #include "kernels/error.h"
 #include "lib/decode/sampler.h"
 #include "lib/server/http/event_stream.h"
-#include "lib/server/openai/generation_call.h"
+#include "lib/server/openai/generation_request.h"
 #include "lib/server/openai/response_json.h"
 #include "lib/tokenizer/detokenizer.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -113,7 +113,7 @@ void add_calls(std::vector<CaseMaker>& makers) {
     makers.push_back([]() -> CountedCase {
         return {"read the body of a chat call", {}, [] {
                     const auto call =
-                        server::read_chat_call(nlohmann::ordered_json::parse(kChatCall), {}, {});
+                        server::read_chat_request(nlohmann::ordered_json::parse(kChatCall), {}, {});
                     NVLLM_CHECK(call.ok(), "a chat call was refused");
                 }};
     });
