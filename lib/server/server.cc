@@ -252,8 +252,7 @@ class Server::Core {
             "ready at {}; {} connections, {} queued requests, {} keys", address,
             config.connections.max_connections, config.admission.max_queued_requests, keys.size());
         log_info(status);
-        if (keys.size() > 0 && !config.addresses.metrics_port &&
-            !config.filter.metrics_without_key) {
+        if (!keys.empty() && !config.addresses.metrics_port && !config.filter.metrics_without_key) {
             log_info(
                 "GET /metrics needs a key; --metrics-port serves it without one at the loopback, "
                 "--metrics-without-key everywhere");
