@@ -213,7 +213,7 @@ def read_list(path, only):
 def barrier_mutants(listed):
     """One mutant for each line of the kernels that is a barrier or a wait; tests and compiled files as listed for the file."""
     mutants = []
-    for source in sorted((ROOT / "kernels" / "cuda").glob("*.[ch]*")):
+    for source in sorted((ROOT / "kernels" / "cuda").rglob("*.[ch]*")):
         file = str(source.relative_to(ROOT))
         own = [mutant for mutant in listed if mutant["file"] == file]
         compiled = {name: None for mutant in own for name in mutant.get("compile", [file])}
