@@ -33,8 +33,8 @@ struct LlamaLoader {
         const int64_t width = config.num_heads * config.head_dim;
         const int64_t kv_width = config.num_kv_heads * config.head_dim;
         const bool bias = config.attention_bias;
-        if (traits.fused_projections) {
-            return load_linear(source, {name + ".qkv_proj",
+        if (traits.fused.query_key_value != nullptr) {
+            return load_linear(source, {fmt::format("{}.{}", name, traits.fused.query_key_value),
                                         hidden,
                                         width + 2 * kv_width,
                                         bias,
@@ -78,13 +78,16 @@ struct LlamaLoader {
             {fmt::format("{}.{}", name, names.up), hidden, inner, bias, ShardAxis::output}};
         Mlp layer;
         layer.activation = mlp_function_named(config.activation);
-        layer.in = traits.fused_projections ? load_linear(source, {name + ".gate_up_proj",
-                                                                   hidden,
-                                                                   2 * inner,
-                                                                   bias,
-                                                                   ShardAxis::output,
-                                                                   {inner, inner}})
-                                            : load_linear(source, gate_up);
+        if (traits.fused.gate_up != nullptr) {
+            layer.in = load_linear(source, {fmt::format("{}.{}", name, traits.fused.gate_up),
+                                            hidden,
+                                            2 * inner,
+                                            bias,
+                                            ShardAxis::output,
+                                            {inner, inner}});
+        } else {
+            layer.in = load_linear(source, gate_up);
+        }
         layer.down = load_linear(source, {fmt::format("{}.{}", name, names.down), inner, hidden,
                                           bias, ShardAxis::input});
         return layer;
@@ -195,8 +198,8 @@ struct LlamaLoader {
         const std::string name = block + ".self_attn";
         const int64_t width = config.num_heads * config.head_dim;
         const int64_t kv_width = config.num_kv_heads * config.head_dim;
-        if (traits.fused_projections) {
-            const std::string fused = name + ".qkv_proj";
+        if (traits.fused.query_key_value != nullptr) {
+            const std::string fused = fmt::format("{}.{}", name, traits.fused.query_key_value);
             flows.push_back(from_norm(block + ".input_layernorm", {fused}));
             flows.push_back(from_linear(fused, width + kv_width, kv_width, name + ".o_proj"));
         } else {
@@ -222,9 +225,9 @@ struct LlamaLoader {
             }
             flows.push_back(from_norm(norm, std::move(readers)));
             flows.insert(flows.end(), inner.begin(), inner.end());
-        } else if (traits.fused_projections) {
+        } else if (traits.fused.gate_up != nullptr) {
             const int64_t inner = config.intermediate_size;
-            const std::string fused = block + ".mlp.gate_up_proj";
+            const std::string fused = fmt::format("{}.mlp.{}", block, traits.fused.gate_up);
             flows.push_back(from_norm(norm, {fused}));
             flows.push_back(from_linear(fused, inner, inner, block + ".mlp.down_proj"));
         } else {

@@ -16,11 +16,17 @@ struct ExpertNames {
     const char* down;
 };
 
+// What a checkpoint calls matrices that it stores as one; null: each has a matrix of its own.
+struct FusedNames {
+    const char* query_key_value = nullptr;  // below attention: "qkv_proj"
+    const char* gate_up = nullptr;          // below an MLP: "gate_up_proj"
+};
+
 // In what a descendant differs from Llama beyond what its config says (sizes, biases, windows,
 // rope, tying, soft caps).
 struct LlamaTraits {
     bool query_key_norm = false;       // RMS norm of each query and key head before the rotation
-    bool fused_projections = false;    // qkv_proj and gate_up_proj are stored as one matrix each
+    FusedNames fused = {};             // none
     bool norms_around_layers = false;  // a norm before and another behind attention and MLP
     float norm_offset = 0.0f;          // norm weights are stored less this
     bool scaled_embedding = false;     // embeddings are multiplied by sqrt(hidden)

@@ -25,7 +25,7 @@ constexpr std::array<FamilyDefaults, 2> kPhi3Configs = {
 std::unique_ptr<Model> make_phi3(const ModelConfig& config, WeightSource& source,
                                  const ModelSettings& settings) {
     LlamaTraits traits;
-    traits.fused_projections = true;
+    traits.fused = {"qkv_proj", "gate_up_proj"};
     return make_llama_like(config, source, settings, traits);
 }
 
