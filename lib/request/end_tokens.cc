@@ -5,14 +5,6 @@
 
 namespace nvllm {
 
-bool is_end_token(const SamplingParams& params, std::span<const int32_t> eos_token_ids,
-                  int32_t token) {
-    const auto has = [token](std::span<const int32_t> ids) {
-        return std::ranges::find(ids, token) != ids.end();
-    };
-    return has(params.stop_token_ids) || (!params.ignore_eos && has(eos_token_ids));
-}
-
 std::vector<int32_t> end_token_ids(const SamplingParams& params,
                                    std::span<const int32_t> eos_token_ids) {
     std::vector<int32_t> ids = params.stop_token_ids;

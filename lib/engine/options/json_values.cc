@@ -19,13 +19,15 @@ double read_number(const Json& value) {
 float read_float(const Json& value) { return static_cast<float>(read_number(value)); }
 
 int64_t read_integer(const Json& value, int64_t lowest, int64_t highest) {
-    const std::string expected = fmt::format("an integer in [{}, {}]", lowest, highest);
+    const auto wrong = [&] {
+        return WrongValue{fmt::format("an integer in [{}, {}]", lowest, highest)};
+    };
     if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-        throw WrongValue{expected};
+        throw wrong();
     }
     if (value.is_number_integer()) {
         const int64_t integer = value.get<int64_t>();
-        if (integer < lowest || integer > highest) throw WrongValue{expected};
+        if (integer < lowest || integer > highest) throw wrong();
         return integer;
     }
     // Larger numbers may be roundings of other integers.
@@ -34,7 +36,7 @@ int64_t read_integer(const Json& value, int64_t lowest, int64_t highest) {
     const bool is_exact = number == std::floor(number) && std::abs(number) <= kLargestExact;
     if (!is_exact || number < static_cast<double>(lowest) ||
         number > static_cast<double>(highest)) {
-        throw WrongValue{expected};
+        throw wrong();
     }
     return static_cast<int64_t>(number);
 }

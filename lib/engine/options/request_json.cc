@@ -125,15 +125,11 @@ const Field* find_field(std::string_view name) {
 
 std::optional<Fault> read_fields(const Json& object, Builder& builder) {
     for (const auto& [name, value] : object.items()) {
-        const Field* field = find_field(name);
-        const bool is_sampling = field == nullptr && is_sampling_field(name);
-        if (field == nullptr && !is_sampling) return unknown_field(name, request_fields());
-        if (value.is_null()) continue;
         try {
-            if (is_sampling) {
-                read_sampling_field(name, value, builder.request.input.sampling);
-            } else {
-                field->read(value, builder);
+            if (const Field* field = find_field(name)) {
+                if (!value.is_null()) field->read(value, builder);
+            } else if (!read_sampling_field(name, value, builder.request.input.sampling)) {
+                return unknown_field(name, request_fields());
             }
         } catch (const WrongValue& wrong) {
             return fault(fmt::format("'{}' must be {}", name, wrong.expected), name);

@@ -94,17 +94,6 @@ void read_into(std::optional<Member>& member, const Json& value, const Limit& li
     member = std::move(read);
 }
 
-// Completions give a count. Chats give true, and the count as top_logprobs.
-void read_logprobs(std::optional<int32_t>& member, const Json& value) {
-    if (!value.is_boolean()) {
-        member = read_int32(value);
-    } else if (!value.get<bool>()) {
-        member.reset();
-    } else if (!member) {
-        member = 0;
-    }
-}
-
 }  // namespace
 
 std::vector<std::string_view> sampling_field_names() {
@@ -116,18 +105,18 @@ std::vector<std::string_view> sampling_field_names() {
     return names;
 }
 
-bool is_sampling_field(std::string_view name) {
+bool read_sampling_field(std::string_view name, const Json& value, SamplingParams& sampling) {
+    if (name == "logprobs" && value.is_boolean()) {
+        // Completions give a count. Chats give true, and the count as top_logprobs.
+        const int32_t count = sampling.logprobs.value_or(0);
+        sampling.logprobs = value.get<bool>() ? std::optional(count) : std::nullopt;
+        return true;
+    }
     return !all_sampling_fields([&](const auto& field) {
-        return field.name != name && (name.empty() || field.traits.json_alias != name);
-    });
-}
-
-void read_sampling_field(std::string_view name, const Json& value, SamplingParams& sampling) {
-    if (name == "logprobs") return read_logprobs(sampling.logprobs, value);
-    visit_sampling_fields([&](const auto& field) {
-        if (field.name == name || field.traits.json_alias == name) {
-            read_into(sampling.*field.member, value, field.limit);
-        }
+        const std::string_view alias = field.traits.json_alias;
+        if (field.name != name && (alias.empty() || alias != name)) return true;
+        if (!value.is_null()) read_into(sampling.*field.member, value, field.limit);
+        return false;
     });
 }
 

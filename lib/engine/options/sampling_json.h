@@ -11,12 +11,11 @@ namespace nvllm {
 
 // The names of all sampling fields, with their aliases.
 std::vector<std::string_view> sampling_field_names();
-bool is_sampling_field(std::string_view name);
 
-// Reads the value of the field `name` into its member. Values are checked by
-// SamplingParams::check(). Throws json_values::WrongValue if the type is wrong. `bad_words` is read
-// as texts by the caller: its tokens need a tokenizer. REQUIRES: is_sampling_field(name).
-void read_sampling_field(std::string_view name, const nlohmann::ordered_json& value,
+// Reads the value of the field `name` into its member; null changes nothing. False if there is no
+// such field. Values are checked by SamplingParams::check(). Throws json_values::WrongValue if the
+// type is wrong. `bad_words` is read as texts by the caller: its tokens need a tokenizer.
+bool read_sampling_field(std::string_view name, const nlohmann::ordered_json& value,
                          SamplingParams& sampling);
 
 }  // namespace nvllm

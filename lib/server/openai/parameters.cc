@@ -95,15 +95,18 @@ Fault not_built(const Parameter& parameter) {
             "unsupported_parameter"};
 }
 
-std::optional<Fault> find_refused(const Json& body, CallKind kind, bool is_strict) {
+// The row of each field, null where there is none; or the first field that is refused.
+Result<std::vector<const Parameter*>> find_rows(const Json& body, CallKind kind, bool is_strict) {
+    std::vector<const Parameter*> rows;
+    rows.reserve(body.size());
     for (const auto& [name, value] : body.items()) {
-        const Parameter* known = find_parameter(name, kind);
+        const Parameter* known = rows.emplace_back(find_parameter(name, kind));
         if (known == nullptr && is_strict) return unknown_field(name, parameter_names(kind));
         const bool is_refused = known != nullptr && known->use == ParameterUse::not_built &&
                                 !value.is_null() && !says_nothing(value);
         if (is_refused) return not_built(*known);
     }
-    return std::nullopt;
+    return rows;
 }
 
 }  // namespace
@@ -118,14 +121,17 @@ Fault field_fault(std::string name, const std::string& complaint) {
 }
 
 Result<std::vector<std::string>> take_idle_fields(Json& body, CallKind kind, bool is_strict) {
-    if (auto refusal = find_refused(body, kind, is_strict)) return *refusal;
+    const auto rows = find_rows(body, kind, is_strict);
+    if (!rows) return rows.fault();
     std::vector<std::string> idle;
     Json kept = Json::object();
+    auto row = rows->begin();
     for (auto& [name, value] : body.items()) {
-        const auto use = parameter_use(name, kind);
-        if (use == ParameterUse::full) {
+        const Parameter* known = *row++;
+        if (known != nullptr && known->use == ParameterUse::full) {
             kept[name] = std::move(value);
-        } else if (use != ParameterUse::not_built && !value.is_null()) {
+        } else if (!value.is_null() &&
+                   (known == nullptr || known->use != ParameterUse::not_built)) {
             idle.push_back(name);
         }
     }

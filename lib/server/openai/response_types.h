@@ -1,5 +1,5 @@
 // Every response as data. Each type lists its fields once, in their order: its JSON is written from
-// that list and its schema is made from it (answer_fields.h), so neither can say what the other
+// that list and its schema is made from it (response_fields.h), so neither can say what the other
 // does not.
 #pragma once
 

@@ -16,8 +16,13 @@ namespace {
 
 SamplingParams read(const std::string& name, const std::string& value) {
     SamplingParams params;
-    read_sampling_field(name, Json::parse(value), params);
+    CHECK(read_sampling_field(name, Json::parse(value), params));
     return params;
+}
+
+bool is_known(const std::string& name) {
+    SamplingParams params;
+    return read_sampling_field(name, nullptr, params);
 }
 
 // What the value must be; empty if it is taken.
@@ -36,12 +41,14 @@ TEST_CASE("sampling JSON: names and aliases") {
     for (const char* name : {"top_p", "max_tokens", "max_completion_tokens", "top_logprobs",
                              "samplers", "exponential_decay_length_penalty"}) {
         CAPTURE(name);
-        CHECK(is_sampling_field(name));
+        CHECK(is_known(name));
     }
     for (const char* name : {"", "top-p", "sampler_order", "end_boost", "prompt"}) {
         CAPTURE(name);
-        CHECK(!is_sampling_field(name));
+        CHECK(!is_known(name));
     }
+    CHECK(read("top_p", "null").top_p == 1.0f);
+    CHECK(!read("logprobs", "null").logprobs);
     CHECK(read("max_completion_tokens", "7").max_tokens == 7);
     CHECK(read("top_logprobs", "3").logprobs == 3);
 }
@@ -66,7 +73,7 @@ TEST_CASE("sampling JSON: logprobs are a count, or true with a count of their ow
     CHECK(read("logprobs", "true").logprobs == 0);
     CHECK(!read("logprobs", "false").logprobs);
     SamplingParams params = read("top_logprobs", "4");
-    read_sampling_field("logprobs", true, params);
+    CHECK(read_sampling_field("logprobs", true, params));
     CHECK(params.logprobs == 4);
     CHECK(expected("prompt_logprobs", "true") == "a number");
 }
