@@ -4,7 +4,9 @@
 #include "kernels/context.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <utility>
 
 #include "kernels/error.h"
 
@@ -12,6 +14,9 @@ namespace nvllm {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// Addresses that no process of a 64-bit system has.
+constexpr uintptr_t kNowhere = uintptr_t{1} << 60;
+constexpr size_t kBytesOfNowhere = size_t{1} << 60;
 
 size_t rounded_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -21,6 +26,16 @@ void ScratchArena::FreeDeleter::operator()(std::byte* memory) const { std::free(
 
 ScratchArena::ScratchArena(size_t reserved_bytes, const ComputeDevice& device) : device_(device) {
     if (reserved_bytes > 0) add_chunk(rounded_up(reserved_bytes));
+}
+
+ScratchArena ScratchArena::of_dry_run() {
+    ScratchArena arena;
+    Chunk chunk;
+    chunk.begin = reinterpret_cast<std::byte*>(kNowhere);
+    chunk.bytes = kBytesOfNowhere;
+    arena.chunks_.push_back(std::move(chunk));
+    arena.is_of_dry_run_ = true;
+    return arena;
 }
 
 void ScratchArena::add_chunk(size_t bytes) {

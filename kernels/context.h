@@ -25,6 +25,9 @@ struct BackendTable;
 class ScratchArena {
   public:
     explicit ScratchArena(size_t reserved_bytes = 0, const ComputeDevice& device = {});
+    // An arena that counts and has no memory (kernels/host/dry_run.h). What take() gives is aligned
+    // and not null; who touches it ends the process.
+    static ScratchArena of_dry_run();
 
     // `bytes` of memory aligned to 64, valid until the reset() or Scope end that follows.
     void* take(size_t bytes);
@@ -40,6 +43,7 @@ class ScratchArena {
     size_t peak_bytes() const { return peak_bytes_; }
     // How often take() had to allocate since construction.
     size_t num_growths() const { return num_growths_; }
+    bool is_of_dry_run() const { return is_of_dry_run_; }
 
     // Gives back on destruction all that was taken after its construction.
     class Scope {
@@ -74,6 +78,7 @@ class ScratchArena {
     size_t current_ = 0;
     size_t peak_bytes_ = 0;
     size_t num_growths_ = 0;
+    bool is_of_dry_run_ = false;
 };
 
 struct Context {
@@ -87,17 +92,15 @@ struct Context {
     DType activations = DType::f32;
     // Host memory beside a device's scratch; null on the CPU, where `scratch` is.
     ScratchArena* host_scratch = nullptr;
+
+    // Whether nothing is computed and scratch is only counted: views have no memory then.
+    bool is_dry_run() const { return scratch->is_of_dry_run(); }
 };
 
-// What sizes of scratch memory depend on beside shapes.
-struct ScratchTerms {
-    int num_threads = 1;
+// For whom a matrix is stored.
+struct ComputeTarget {
     const BackendTable* backend = nullptr;  // null: the CPU
     DType activations = DType::f32;
-
-    ScratchTerms() = default;
-    // Of the CPU.
-    ScratchTerms(int threads) : num_threads(threads) {}  // NOLINT: meant to be implicit
 };
 
 }  // namespace nvllm

@@ -24,6 +24,12 @@ TensorView take(const Context& context, int64_t rows, int64_t columns, DType typ
     return {context.scratch->take(bytes), type, {rows, columns}};
 }
 
+// function(begin, end, thread) over all of `rows` in parallel; not in a dry run.
+template <typename Function>
+void for_rows(const Context& context, int64_t rows, const Function& function) {
+    if (!context.is_dry_run()) context.threads->parallel_for(rows, kTile, function);
+}
+
 // y (+)= a b^T
 void multiply(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
               ops::MatmulOutput output, const TensorView& y) {
@@ -34,7 +40,7 @@ void multiply(const Context& context, const ConstTensorView& a, const ConstTenso
 void transpose(const Context& context, const ConstTensorView& from, const TensorView& to) {
     const float* const source = from.as<float>();
     float* const target = to.as<float>();
-    context.threads->parallel_for(from.dim(1), kTile, [&](int64_t begin, int64_t end, int) {
+    for_rows(context, from.dim(1), [&](int64_t begin, int64_t end, int) {
         for (int64_t first = 0; first < from.dim(0); first += kTile) {
             const int64_t last = std::min(first + kTile, from.dim(0));
             for (int64_t column = begin; column < end; ++column) {
@@ -49,7 +55,7 @@ void transpose(const Context& context, const ConstTensorView& from, const Tensor
 // to = factor * from, without gaps between rows.
 void copy_scaled(const Context& context, const ConstTensorView& from, float factor,
                  const TensorView& to) {
-    context.threads->parallel_for(from.dim(0), kTile, [&](int64_t begin, int64_t end, int) {
+    for_rows(context, from.dim(0), [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
             const float* const source = from.as<float>() + row * from.stride(0);
             float* const target = to.as<float>() + row * to.stride(0);
@@ -66,7 +72,8 @@ TensorView part(const TensorView& matrix, int64_t row, int64_t rows, int64_t col
 }
 
 // Factors a small diagonal block in place; sums in double precision.
-bool factor_diagonal(const TensorView& block) {
+bool factor_diagonal(const Context& context, const TensorView& block) {
+    if (context.is_dry_run()) return true;
     float* const values = block.as<float>();
     const int64_t stride = block.stride(0);
     for (int64_t j = 0; j < block.dim(0); ++j) {
@@ -92,13 +99,14 @@ bool factor_diagonal(const TensorView& block) {
 
 // rows = rows * L^-T for a factored diagonal block L: each row by forward substitution.
 void solve_panel(const Context& context, const ConstTensorView& diagonal, const TensorView& rows) {
+    if (context.is_dry_run()) return;
     const float* const lower = diagonal.as<float>();
     const int64_t size = diagonal.dim(0);
     double columns[kBlock][kBlock];
     for (int64_t j = 0; j < size; ++j) {
         for (int64_t k = 0; k <= j; ++k) columns[k][j] = lower[j * diagonal.stride(0) + k];
     }
-    context.threads->parallel_for(rows.dim(0), kTile, [&](int64_t begin, int64_t end, int) {
+    for_rows(context, rows.dim(0), [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) {
             float* const row = rows.as<float>() + i * rows.stride(0);
             double sums[kBlock];
@@ -160,7 +168,7 @@ void subtract_square(const Context& context, const TensorView& rows, const Tenso
 // Of [[A, .], [B, C]] with A = L L^T the factor is [[L, .], [B L^-T, that of C - B A^-1 B^T]]: both
 // halves alike, down to blocks. The upper triangle stays as it is.
 bool factor_lower(const Context& context, const TensorView& matrix) {
-    if (matrix.dim(0) <= kBlock) return factor_diagonal(matrix);
+    if (matrix.dim(0) <= kBlock) return factor_diagonal(context, matrix);
     const Halves halves(matrix);
     if (!factor_lower(context, halves.a)) return false;
     solve_lower(context, halves.a, halves.b);
@@ -170,7 +178,7 @@ bool factor_lower(const Context& context, const TensorView& matrix) {
 
 void clear_upper(const Context& context, const TensorView& matrix) {
     const int64_t size = matrix.dim(0);
-    context.threads->parallel_for(size, kTile, [&](int64_t begin, int64_t end, int) {
+    for_rows(context, size, [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
             float* const values = matrix.as<float>() + row * size;
             std::fill(values + row + 1, values + size, 0.0f);
@@ -181,7 +189,7 @@ void clear_upper(const Context& context, const TensorView& matrix) {
 // Rows and columns in the opposite order.
 void reverse(const Context& context, const ConstTensorView& from, const TensorView& to) {
     const int64_t size = from.dim(0);
-    context.threads->parallel_for(size, kTile, [&](int64_t begin, int64_t end, int) {
+    for_rows(context, size, [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
             const float* const source = from.as<float>() + (size - 1 - row) * size;
             std::reverse_copy(source, source + size, to.as<float>() + row * size);
@@ -190,7 +198,8 @@ void reverse(const Context& context, const ConstTensorView& from, const TensorVi
 }
 
 // The inverse of a small lower triangular block, in place.
-void invert_diagonal(const TensorView& block) {
+void invert_diagonal(const Context& context, const TensorView& block) {
+    if (context.is_dry_run()) return;
     float* const values = block.as<float>();
     const int64_t stride = block.stride(0);
     // Row by row: what lies above a row is inverted already, the row itself is not.
@@ -259,28 +268,17 @@ void add_gram(const Context& context, const ConstTensorView& x, DType compute_ty
         const int64_t count = std::min(kGramRows, size - row);
         const TensorView turned = is_rounded ? buffer.rows(0, count) : weights.rows(row, count);
         transpose(context, x.columns(row, count), turned);
-        if (is_rounded) convert(context, turned, weights.rows(row, count));
+        if (is_rounded) ops::convert(context, turned, weights.rows(row, count));
         ops::matmul(context, turned, weights.rows(0, row + count), {}, compute_type,
                     ops::MatmulOutput::accumulate, part(sum, row, count, 0, row + count));
     }
-}
-
-size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
-                          const ScratchTerms& terms) {
-    const int64_t part_rows = std::min(kGramRows, size);
-    const auto bytes = [&](int64_t count, DType type) {
-        return (static_cast<size_t>(count * rows) * dtype_bytes(type) + 63) / 64 * 64;
-    };
-    return bytes(size, compute_type) +
-           (compute_type == DType::f32 ? 0 : bytes(part_rows, DType::f32)) +
-           matmul_scratch_bytes(part_rows, rows, compute_type, compute_type, terms);
 }
 
 void mirror_lower(const Context& context, const TensorView& matrix) {
     const int64_t size = matrix.dim(0);
     float* const values = matrix.as<float>();
     // Columns above the diagonal come from rows below it, which are not written.
-    context.threads->parallel_for(size, kTile, [&](int64_t begin, int64_t end, int) {
+    for_rows(context, size, [&](int64_t begin, int64_t end, int) {
         for (int64_t column = begin + 1; column < size; ++column) {
             for (int64_t row = begin; row < std::min(end, column); ++row) {
                 values[row * size + column] = values[column * size + row];
@@ -298,7 +296,7 @@ bool cholesky(const Context& context, const TensorView& matrix) {
 // Of [[A, 0], [B, C]] the inverse is [[A', 0], [-C' B A', C']]: both halves first, in place, then
 // what lies below.
 void invert_lower(const Context& context, const TensorView& matrix) {
-    if (matrix.dim(0) <= kBlock) return invert_diagonal(matrix);
+    if (matrix.dim(0) <= kBlock) return invert_diagonal(context, matrix);
     const Halves halves(matrix);
     invert_lower(context, halves.a);
     invert_lower(context, halves.c);

@@ -76,21 +76,26 @@ void sort_by_expert(const Context&, const ConstTensorView& experts, const Tensor
 
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
                     const ConstTensorView& weight, DType compute_type, const TensorView& y) {
-    const int32_t* const begin = starts.as<int32_t>();
-    for (int64_t e = 0; e < weight.dim(0); ++e) {
-        const int64_t count = begin[e + 1] - begin[e];
-        if (count == 0) continue;
+    const auto multiply = [&](int64_t e, int64_t first, int64_t count) {
         const ConstTensorView matrix(element(weight.data, weight.dtype, e * weight.stride(0)),
                                      weight.dtype, {weight.dim(1), weight.dim(2)}, weight.device);
         const ops::MatmulWeight one{matrix, {}};
-        cpu::fused_matmul(context, x.rows(begin[e], count), {&one, 1}, compute_type,
-                          ops::MatmulOutput::overwrite, y.rows(begin[e], count));
+        cpu::fused_matmul(context, x.rows(first, count), {&one, 1}, compute_type,
+                          ops::MatmulOutput::overwrite, y.rows(first, count));
+    };
+    // Most is taken where all rows want one expert.
+    if (context.is_dry_run()) return multiply(0, 0, x.dim(0));
+    const int32_t* const begin = starts.as<int32_t>();
+    for (int64_t e = 0; e < weight.dim(0); ++e) {
+        const int64_t count = begin[e + 1] - begin[e];
+        if (count > 0) multiply(e, begin[e], count);
     }
 }
 
-void add_expert_outputs(const Context&, const ConstTensorView& x, const ConstTensorView& order,
-                        const ConstTensorView& weights, ops::MatmulOutput output,
-                        const TensorView& y) {
+void add_expert_outputs(const Context& context, const ConstTensorView& x,
+                        const ConstTensorView& order, const ConstTensorView& weights,
+                        ops::MatmulOutput output, const TensorView& y) {
+    if (context.is_dry_run()) return;
     const int64_t width = x.dim(1);
     if (output == ops::MatmulOutput::overwrite) {
         for (int64_t t = 0; t < y.dim(0); ++t)
@@ -117,19 +122,6 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
             for (int64_t column = 0; column < width; ++column) to[column] += weight * from[column];
         }
     });
-}
-
-// Of whatever types.
-size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, const ScratchTerms& terms) {
-    constexpr DType types[] = {DType::f32, DType::bf16, DType::f16};
-    size_t most = 0;
-    for (const DType compute_type : types) {
-        for (const DType weight_type : types) {
-            most = std::max(most, matmul_scratch_bytes(tokens * per_token, in, compute_type,
-                                                       weight_type, terms));
-        }
-    }
-    return most;
 }
 
 }  // namespace nvllm::cpu

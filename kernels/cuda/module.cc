@@ -40,7 +40,8 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
 
 namespace {
 
-// Launches go to the calling thread's current device. Ops without a context launch nothing.
+// Launches go to the calling thread's current device. Ops without a context launch nothing, and in
+// a dry run there may be no device.
 template <auto op>
 struct OnDevice {
     static constexpr auto run = op;
@@ -48,7 +49,7 @@ struct OnDevice {
 template <typename... Arguments, void (*op)(const Context&, Arguments...)>
 struct OnDevice<op> {
     static void run(const Context& context, Arguments... arguments) {
-        device::make_current(context.device.index);
+        if (!context.is_dry_run()) device::make_current(context.device.index);
         op(context, arguments...);
     }
 };

@@ -203,6 +203,7 @@ void add_expert_outputs(const Context& context, const ConstTensorView& x,
     if (count == 0) return;
     const ScratchArena::Scope scope(*context.scratch);
     auto* const places = context.scratch->take_array<int32_t>(static_cast<size_t>(count));
+    if (context.is_dry_run()) return;
     gpu::launch(invert_kernel,
                 gpu::Launch{.grid = {blocks_for(count, kMaxThreads)},
                             .block = {kMaxThreads},
@@ -224,10 +225,6 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
         launch_over_runs(context, add_weighted_rows_kernel<T>, row_layout(x), rows_of<T>(x),
                          rows.as<int32_t>(), weights.as<float>(), rows_of<T>(y));
     });
-}
-
-size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t, const ScratchTerms&) {
-    return static_cast<size_t>(tokens * per_token) * sizeof(int32_t) + 64;
 }
 
 }  // namespace nvllm::cuda

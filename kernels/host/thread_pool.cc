@@ -240,6 +240,14 @@ ThreadPool::ThreadPool(const CpuPlacement& placement) {
     }
 }
 
+ThreadPool::ThreadPool(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+ThreadPool ThreadPool::of_dry_run(int num_threads) {
+    auto state = std::make_unique<State>(free_placement(num_threads));
+    state->busy.store(true, std::memory_order_relaxed);
+    return ThreadPool(std::move(state));
+}
+
 ThreadPool::~ThreadPool() = default;
 
 ThreadPool::State::~State() {
@@ -258,7 +266,7 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain, RangeFunction functi
     if (count <= 0) return;
     State& state = *state_;
     NVLLM_CHECK(!state.busy.exchange(true, std::memory_order_acquire),
-                "a parallel region inside another, or from a second thread");
+                "a parallel region inside another, from a second thread, or in a dry run");
     state.function = &function;
     state.count = count;
     state.grain = grain;

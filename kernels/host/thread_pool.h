@@ -41,6 +41,8 @@ class ThreadPool {
     explicit ThreadPool(int num_threads);
     // As many as the placement has, each bound as it says: all but the first here. Throws the same.
     explicit ThreadPool(const CpuPlacement& placement);
+    // Counts threads and starts none (kernels/host/dry_run.h). To run anything by it is a mistake.
+    static ThreadPool of_dry_run(int num_threads);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
@@ -60,6 +62,7 @@ class ThreadPool {
 
   private:
     struct State;
+    explicit ThreadPool(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };
 

@@ -12,7 +12,8 @@ void activation(const Context& context, Activation function, const ConstTensorVi
     check_rows(context, x, kMaxRank, "activation");
     check_rows(context, out, kMaxRank, "activation");
     NVLLM_CHECK(same_rows(x, out), "activation: " + x.describe() + " to " + out.describe());
-    (device != nullptr ? device->activation : cpu::activation)(context, function, x, out);
+    run_unless_dry(context, device != nullptr ? device->activation : cpu::activation, function, x,
+                   out);
 }
 
 void gated_activation(const Context& context, Activation function, const ConstTensorView& gate,
@@ -24,8 +25,8 @@ void gated_activation(const Context& context, Activation function, const ConstTe
     NVLLM_CHECK(
         same_rows(gate, up) && same_rows(gate, out),
         "gated_activation: " + gate.describe() + " and " + up.describe() + " to " + out.describe());
-    (device != nullptr ? device->gated_activation : cpu::gated_activation)(context, function, gate,
-                                                                           up, out);
+    run_unless_dry(context, device != nullptr ? device->gated_activation : cpu::gated_activation,
+                   function, gate, up, out);
 }
 
 }  // namespace nvllm::ops

@@ -36,7 +36,8 @@ void check_sequences(const Context& context, const ConstTensorView& queries,
                     (block_tables.dim(1) <= 1 || block_tables.stride(1) == 1),
                 "paged_attention: block tables " + block_tables.describe());
     check_device(context, block_tables, "paged_attention");
-    if (context.device.kind != DeviceKind::cpu) return;  // whose memory is not to be read here
+    // Whose memory is not to be read here, or is not there.
+    if (context.device.kind != DeviceKind::cpu || context.is_dry_run()) return;
     const int32_t* starts = query_start_loc.as<int32_t>();
     for (int64_t s = 0; s < sequences; ++s) {
         const int64_t length = seq_lens.as<int32_t>()[s];
@@ -82,12 +83,6 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     (device != nullptr ? device->paged_attention : cpu::paged_attention)(
         context, queries, key_cache, value_cache, query_start_loc, seq_lens, block_tables, options,
         out);
-}
-
-size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
-                                     const ScratchTerms& terms) {
-    return scratch_op(terms, &BackendOps::paged_attention_scratch_bytes,
-                      &cpu::paged_attention_scratch_bytes)(sequences, heads, head_dim, terms);
 }
 
 }  // namespace nvllm::ops

@@ -69,8 +69,4 @@ constexpr int64_t kMaxTreeRows = 64;
 constexpr int64_t kAttentionTile = 64;
 constexpr int64_t kAttentionSegment = 1024;
 
-// Scratch bytes paged_attention takes from the arena for up to `sequences` sequences, at most.
-size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
-                                     const ScratchTerms& terms);
-
 }  // namespace nvllm::ops

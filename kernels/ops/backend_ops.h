@@ -9,8 +9,9 @@
 namespace nvllm {
 
 // The ops, with the signatures and contracts of kernels/ops/*.h. The views of a call are checked
-// before the function of the table is called, and are in memory of the context's device. A device
-// ignores the number of threads in ScratchTerms. Optional ops may be null.
+// before the function of the table is called, and are in memory of the context's device. In a dry
+// run (kernels/host/dry_run.h) an op takes its scratch and returns: views have no memory, and no
+// device need be there. Optional ops may be null.
 struct BackendOps {
     // The check of versions: all ops of the list are in the table.
     uint32_t table_bytes = sizeof(BackendOps);

@@ -23,10 +23,17 @@ inline const BackendOps* module_ops(const Context& context, const char* op) {
     return context.backend->ops;
 }
 
-// The op that computes sizes of scratch memory for the device of `terms`.
+// Calls an op that takes no scratch: in a dry run it has nothing to do. Ops that take some are
+// called in dry runs too, and return when they have taken it.
+template <typename Function, typename... Arguments>
+void run_unless_dry(const Context& context, Function op, const Arguments&... arguments) {
+    if (!context.is_dry_run()) op(context, arguments...);
+}
+
+// The op that answers a question about a target.
 template <typename Function>
-Function scratch_op(const ScratchTerms& terms, Function BackendOps::*op, Function on_cpu) {
-    return terms.backend != nullptr ? terms.backend->ops->*op : on_cpu;
+Function op_for(const ComputeTarget& target, Function BackendOps::*op, Function on_cpu) {
+    return target.backend != nullptr ? target.backend->ops->*op : on_cpu;
 }
 
 // The op of the context's device where a module may lack it. Throws unavailable where it does.

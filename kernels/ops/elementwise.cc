@@ -11,14 +11,14 @@ void add(const Context& context, const ConstTensorView& x, const TensorView& y) 
     check_rows(context, x, kMaxRank, "add");
     check_rows(context, y, kMaxRank, "add");
     NVLLM_CHECK(same_rows(x, y), "add: " + x.describe() + " to " + y.describe());
-    (device != nullptr ? device->add : cpu::add)(context, x, y);
+    run_unless_dry(context, device != nullptr ? device->add : cpu::add, x, y);
 }
 
 void soft_cap(const Context& context, float cap, const TensorView& x) {
     const BackendOps* device = module_ops(context, "soft_cap");
     check_rows(context, x, kMaxRank, "soft_cap");
     NVLLM_CHECK(cap > 0, "soft_cap needs a positive cap");
-    (device != nullptr ? device->soft_cap : cpu::soft_cap)(context, cap, x);
+    run_unless_dry(context, device != nullptr ? device->soft_cap : cpu::soft_cap, cap, x);
 }
 
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
@@ -29,7 +29,8 @@ void gather_rows(const Context& context, const ConstTensorView& x, const ConstTe
     NVLLM_CHECK(x.rank == 2 && out.rank == 2 && out.dim(1) == x.dim(1) && x.dtype == out.dtype,
                 "gather_rows: " + x.describe() + " to " + out.describe());
     check_vector(context, rows, DType::i32, out.dim(0), "gather_rows");
-    (device != nullptr ? device->gather_rows : cpu::gather_rows)(context, x, rows, out);
+    run_unless_dry(context, device != nullptr ? device->gather_rows : cpu::gather_rows, x, rows,
+                   out);
 }
 
 void convert(const Context& context, const ConstTensorView& x, const TensorView& out) {
@@ -39,7 +40,7 @@ void convert(const Context& context, const ConstTensorView& x, const TensorView&
                 "convert: " + x.describe() + " to " + out.describe());
     check_device(context, x, "convert");
     check_device(context, out, "convert");
-    (device != nullptr ? device->convert : cpu::convert)(context, x, out);
+    run_unless_dry(context, device != nullptr ? device->convert : cpu::convert, x, out);
 }
 
 void fill_random(const Context& context, uint64_t key, const ConstTensorView& table,
@@ -51,8 +52,9 @@ void fill_random(const Context& context, uint64_t key, const ConstTensorView& ta
                 "fill_random: " + table.describe() + " to " + out.describe());
     check_vector(context, table, out.dtype, count, "fill_random");
     check_device(context, out, "fill_random");
-    optional_op(device, &BackendOps::fill_random, &cpu::fill_random, "fill_random")(context, key,
-                                                                                    table, out);
+    run_unless_dry(context,
+                   optional_op(device, &BackendOps::fill_random, &cpu::fill_random, "fill_random"),
+                   key, table, out);
 }
 
 }  // namespace nvllm::ops

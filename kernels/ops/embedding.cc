@@ -15,7 +15,8 @@ void embedding(const Context& context, const ConstTensorView& table, const Const
     check_device(context, table, "embedding");
     NVLLM_CHECK(out.rank == 2 && out.dim(1) == table.dim(1), "embedding: to " + out.describe());
     check_vector(context, ids, DType::i32, out.dim(0), "embedding");
-    (device != nullptr ? device->embedding : cpu::embedding)(context, table, ids, scale, out);
+    run_unless_dry(context, device != nullptr ? device->embedding : cpu::embedding, table, ids,
+                   scale, out);
 }
 
 }  // namespace nvllm::ops

@@ -35,8 +35,8 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
                 "write_kv: " + keys.describe() + " beside " + values.describe());
     check_vector(context, slots, DType::i64, keys.dim(0), "write_kv");
     check_scales(context, value_cache, scales, "write_kv");
-    (device != nullptr ? device->write_kv : cpu::write_kv)(context, keys, values, slots, key_cache,
-                                                           value_cache, scales);
+    run_unless_dry(context, device != nullptr ? device->write_kv : cpu::write_kv, keys, values,
+                   slots, key_cache, value_cache, scales);
 }
 
 void copy_blocks(const Context& context, const ConstTensorView& pairs,
@@ -53,7 +53,8 @@ void copy_blocks(const Context& context, const ConstTensorView& pairs,
           static_cast<const ViewLayout*>(&target)}) {
         check_device(context, *view, "copy_blocks");
     }
-    (device != nullptr ? device->copy_blocks : cpu::copy_blocks)(context, pairs, source, target);
+    run_unless_dry(context, device != nullptr ? device->copy_blocks : cpu::copy_blocks, pairs,
+                   source, target);
 }
 
 }  // namespace nvllm::ops

@@ -25,11 +25,6 @@ void add_gram(const Context& context, const ConstTensorView& x, DType compute_ty
     cpu::add_gram(context, x, compute_type, sum);
 }
 
-size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
-                          const ScratchTerms& terms) {
-    return cpu::gram_scratch_bytes(rows, size, compute_type, terms);
-}
-
 void mirror_lower(const Context& context, const TensorView& matrix) {
     check_square(context, matrix, "mirror_lower");
     cpu::mirror_lower(context, matrix);

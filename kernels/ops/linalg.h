@@ -14,9 +14,6 @@ namespace nvllm::ops {
 // it is rounded to `compute_type` first, as matmul() does.
 void add_gram(const Context& context, const ConstTensorView& x, DType compute_type,
               const TensorView& sum);
-// Scratch bytes that add_gram takes for such an x, at most.
-size_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type,
-                          const ScratchTerms& terms);
 
 // Copies the lower triangle of matrix[n, n] over the upper one.
 void mirror_lower(const Context& context, const TensorView& matrix);

@@ -56,10 +56,4 @@ void fused_matmul(const Context& context, const ConstTensorView& x,
     }
 }
 
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
-                            const ScratchTerms& terms) {
-    return scratch_op(terms, &BackendOps::matmul_scratch_bytes, &cpu::matmul_scratch_bytes)(
-        tokens, in, compute_type, weight_type, terms);
-}
-
 }  // namespace nvllm::ops

@@ -55,8 +55,4 @@ void fused_matmul(const Context& context, const ConstTensorView& x,
                   std::span<const MatmulWeight> weights, DType compute_type, MatmulOutput output,
                   const TensorView& y);
 
-// Scratch bytes that either takes from the arena for `tokens` rows of `in` values, at most.
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
-                            const ScratchTerms& terms);
-
 }  // namespace nvllm::ops

@@ -38,25 +38,23 @@ size_t bytes_on(const Context& context, const BackendOps* device, const Quantize
         throw Error(ErrorKind::unavailable,
                     "the device's module has no matmuls with quantized weights");
     }
-    ScratchTerms terms;
-    terms.backend = context.backend;
-    return quantized_weight_bytes(layout, terms);
+    return quantized_weight_bytes(layout, {context.backend, context.activations});
 }
 
 }  // namespace
 
 bool can_multiply_quantized(const QuantizedLayout& layout, const ActivationRounding& activations,
-                            const ScratchTerms& terms) {
+                            const ComputeTarget& target) {
     check_layout(layout);
     const auto can =
-        scratch_op(terms, &BackendOps::can_multiply_quantized, &cpu::can_multiply_quantized);
-    return can != nullptr && can(layout, activations, terms);
+        op_for(target, &BackendOps::can_multiply_quantized, &cpu::can_multiply_quantized);
+    return can != nullptr && can(layout, activations, target);
 }
 
-size_t quantized_weight_bytes(const QuantizedLayout& layout, const ScratchTerms& terms) {
+size_t quantized_weight_bytes(const QuantizedLayout& layout, const ComputeTarget& target) {
     check_layout(layout);
-    return scratch_op(terms, &BackendOps::quantized_weight_bytes, &cpu::quantized_weight_bytes)(
-        layout, terms);
+    return op_for(target, &BackendOps::quantized_weight_bytes, &cpu::quantized_weight_bytes)(
+        layout, target);
 }
 
 void pack_weight(const Context& context, const QuantizedLayout& layout,
@@ -76,7 +74,8 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
     NVLLM_CHECK(layout.has_zero_points == (plain.zero_points.data != nullptr) &&
                     (!layout.has_zero_points || is_of_groups(plain.zero_points, DType::i8, layout)),
                 "pack_weight cannot take zero points " + plain.zero_points.describe());
-    (device != nullptr ? device->pack_weight : cpu::pack_weight)(context, layout, plain, packed);
+    run_unless_dry(context, device != nullptr ? device->pack_weight : cpu::pack_weight, layout,
+                   plain, packed);
 }
 
 void matmul_quantized(const Context& context, const ConstTensorView& x,
@@ -100,12 +99,6 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     if (bias.data != nullptr) check_weights(context, bias, layout.out, "matmul_quantized bias");
     (device != nullptr ? device->matmul_quantized : cpu::matmul_quantized)(context, x, weight, bias,
                                                                            compute_type, output, y);
-}
-
-size_t matmul_quantized_scratch_bytes(int64_t tokens, const QuantizedLayout& layout,
-                                      const ScratchTerms& terms) {
-    return scratch_op(terms, &BackendOps::matmul_quantized_scratch_bytes,
-                      &cpu::matmul_quantized_scratch_bytes)(tokens, layout, terms);
 }
 
 }  // namespace nvllm::ops

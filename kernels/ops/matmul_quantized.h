@@ -86,14 +86,14 @@ struct QuantizedWeight {
     ConstTensorView columns;
 };
 
-// Whether the device of `terms` multiplies such a matrix, of these activations, as it is packed.
+// Whether the target's device multiplies such a matrix, of these activations, as it is packed.
 // Where it does not, callers dequantize the matrix and use matmul().
 bool can_multiply_quantized(const QuantizedLayout& layout, const ActivationRounding& activations,
-                            const ScratchTerms& terms);
+                            const ComputeTarget& target);
 
 // Bytes of a packed matrix: its quantized values, scales and zero points, in an order of the
 // device's own.
-size_t quantized_weight_bytes(const QuantizedLayout& layout, const ScratchTerms& terms);
+size_t quantized_weight_bytes(const QuantizedLayout& layout, const ComputeTarget& target);
 
 // What a file says of a matrix, in memory of the context's device.
 struct UnpackedQuantizedWeight {
@@ -143,9 +143,5 @@ void pack_weight(const Context& context, const QuantizedLayout& layout,
 void matmul_quantized(const Context& context, const ConstTensorView& x,
                       const QuantizedWeight& weight, const ConstTensorView& bias,
                       DType compute_type, MatmulOutput output, const TensorView& y);
-
-// Scratch bytes that matmul_quantized takes from the arena for `tokens` rows, at most.
-size_t matmul_quantized_scratch_bytes(int64_t tokens, const QuantizedLayout& layout,
-                                      const ScratchTerms& terms);
 
 }  // namespace nvllm::ops

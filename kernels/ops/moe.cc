@@ -25,8 +25,8 @@ void route(const Context& context, const ConstTensorView& logits, bool normalize
                     experts.dim(0) == logits.dim(0) && experts.dim(1) >= 1 &&
                     experts.dim(1) <= logits.dim(1) && logits.dim(1) <= kMaxExperts,
                 "route: " + logits.describe() + " to " + experts.describe());
-    optional_op(device, &BackendOps::route, &cpu::route, "route")(context, logits, normalize,
-                                                                  experts, weights);
+    run_unless_dry(context, optional_op(device, &BackendOps::route, &cpu::route, "route"), logits,
+                   normalize, experts, weights);
 }
 
 void sort_by_expert(const Context& context, const ConstTensorView& experts,
@@ -39,8 +39,10 @@ void sort_by_expert(const Context& context, const ConstTensorView& experts,
     check_vector(context, tokens, DType::i32, experts.numel(), kOp);
     NVLLM_CHECK(starts.dim(0) >= 2 && starts.dim(0) <= kMaxExperts + 1,
                 std::string(kOp) + ": " + starts.describe());
-    optional_op(device, &BackendOps::sort_by_expert, &cpu::sort_by_expert, "sort_by_expert")(
-        context, experts, starts, order, tokens);
+    run_unless_dry(
+        context,
+        optional_op(device, &BackendOps::sort_by_expert, &cpu::sort_by_expert, "sort_by_expert"),
+        experts, starts, order, tokens);
 }
 
 void grouped_matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& starts,
@@ -88,15 +90,8 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
                 "add_weighted_rows: " + x.describe() + " to " + y.describe());
     check_vector(context, rows, DType::i32, x.dim(0), "add_weighted_rows");
     check_vector(context, weights, DType::f32, x.dim(0), "add_weighted_rows");
-    (device != nullptr ? device->add_weighted_rows : cpu::add_weighted_rows)(context, x, rows,
-                                                                             weights, y);
-}
-
-size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, const ScratchTerms& terms) {
-    const auto bytes =
-        optional_op(terms.backend == nullptr ? nullptr : terms.backend->ops,
-                    &BackendOps::moe_scratch_bytes, &cpu::moe_scratch_bytes, "moe_scratch_bytes");
-    return bytes(tokens, per_token, in, terms);
+    run_unless_dry(context, device != nullptr ? device->add_weighted_rows : cpu::add_weighted_rows,
+                   x, rows, weights, y);
 }
 
 }  // namespace nvllm::ops

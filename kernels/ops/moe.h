@@ -45,7 +45,4 @@ void add_weighted_rows(const Context& context, const ConstTensorView& x,
                        const ConstTensorView& rows, const ConstTensorView& weights,
                        const TensorView& y);
 
-// Scratch bytes that these ops take from the arena for `tokens` tokens, at most.
-size_t moe_scratch_bytes(int64_t tokens, int64_t per_token, int64_t in, const ScratchTerms& terms);
-
 }  // namespace nvllm::ops

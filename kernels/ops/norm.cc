@@ -21,7 +21,8 @@ void rms_norm(const Context& context, const ConstTensorView& x, const ConstTenso
               const RmsNormOptions& options, const TensorView& out) {
     const BackendOps* device = module_ops(context, "rms_norm");
     check_norm(context, x, weight, out, "rms_norm");
-    (device != nullptr ? device->rms_norm : cpu::rms_norm)(context, x, weight, options, out);
+    run_unless_dry(context, device != nullptr ? device->rms_norm : cpu::rms_norm, x, weight,
+                   options, out);
 }
 
 void layer_norm(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
@@ -30,8 +31,8 @@ void layer_norm(const Context& context, const ConstTensorView& x, const ConstTen
     check_norm(context, x, weight, out, "layer_norm");
     if (bias.data != nullptr)
         check_vector(context, bias, weight.dtype, weight.dim(0), "layer_norm");
-    (device != nullptr ? device->layer_norm : cpu::layer_norm)(context, x, weight, bias, epsilon,
-                                                               out);
+    run_unless_dry(context, device != nullptr ? device->layer_norm : cpu::layer_norm, x, weight,
+                   bias, epsilon, out);
 }
 
 }  // namespace nvllm::ops

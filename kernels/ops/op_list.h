@@ -20,24 +20,22 @@
 #include "kernels/ops/sampling.h"
 
 // Ops of the CPU and of every module.
-#define NVLLM_REQUIRED_OPS(X)        \
-    X(activation)                    \
-    X(gated_activation)              \
-    X(attention_input)               \
-    X(paged_attention)               \
-    X(paged_attention_scratch_bytes) \
-    X(add)                           \
-    X(soft_cap)                      \
-    X(gather_rows)                   \
-    X(convert)                       \
-    X(embedding)                     \
-    X(write_kv)                      \
-    X(copy_blocks)                   \
-    X(matmul_scratch_bytes)          \
-    X(add_weighted_rows)             \
-    X(rms_norm)                      \
-    X(layer_norm)                    \
-    X(rope_cos_sin)                  \
+#define NVLLM_REQUIRED_OPS(X) \
+    X(activation)             \
+    X(gated_activation)       \
+    X(attention_input)        \
+    X(paged_attention)        \
+    X(add)                    \
+    X(soft_cap)               \
+    X(gather_rows)            \
+    X(convert)                \
+    X(embedding)              \
+    X(write_kv)               \
+    X(copy_blocks)            \
+    X(add_weighted_rows)      \
+    X(rms_norm)               \
+    X(layer_norm)             \
+    X(rope_cos_sin)           \
     X(rope)
 
 // Ops of the CPU that a module may leave out. Each group is complete or missing.
@@ -51,15 +49,13 @@
     X(sort_by_expert)                                                          \
     X(grouped_matmul)                                                          \
     X(add_expert_outputs)                                                      \
-    X(moe_scratch_bytes)                                                       \
     /* Without it the host makes random weights and copies them. */            \
     X(fill_random)                                                             \
     /* Without them quantized weights are dequantized when they are loaded. */ \
     X(can_multiply_quantized)                                                  \
     X(quantized_weight_bytes)                                                  \
     X(pack_weight)                                                             \
-    X(matmul_quantized)                                                        \
-    X(matmul_quantized_scratch_bytes)
+    X(matmul_quantized)
 
 // A module multiplies by one matrix at a time; the CPU by all matrices of the same x.
 #define NVLLM_REQUIRED_DEVICE_OPS(X) \
@@ -75,7 +71,6 @@
     NVLLM_OPTIONAL_OPS(X) \
     X(fused_matmul)       \
     X(add_gram)           \
-    X(gram_scratch_bytes) \
     X(mirror_lower)       \
     X(cholesky)           \
     X(invert_lower)       \

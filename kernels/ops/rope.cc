@@ -37,8 +37,8 @@ void rope_cos_sin(const Context& context, const ConstTensorView& positions,
     check_vector(context, positions, DType::i32, cosines.dim(0), "rope_cos_sin");
     check_frequencies(context, inverse_frequencies, cosines, choices);
     NVLLM_CHECK(sines.dim(1) == cosines.dim(1), "rope_cos_sin: sines " + sines.describe());
-    (device != nullptr ? device->rope_cos_sin : cpu::rope_cos_sin)(
-        context, positions, inverse_frequencies, attention_scaling, cosines, sines, choices);
+    run_unless_dry(context, device != nullptr ? device->rope_cos_sin : cpu::rope_cos_sin, positions,
+                   inverse_frequencies, attention_scaling, cosines, sines, choices);
 }
 
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
@@ -50,7 +50,7 @@ void rope(const Context& context, const ConstTensorView& cosines, const ConstTen
     check_cos_sin(context, sines, x.dim(0), "rope");
     NVLLM_CHECK(cosines.dim(1) == sines.dim(1) && 2 * cosines.dim(1) <= x.dim(2),
                 "rope: " + cosines.describe() + " for " + x.describe());
-    (device != nullptr ? device->rope : cpu::rope)(context, cosines, sines, x);
+    run_unless_dry(context, device != nullptr ? device->rope : cpu::rope, cosines, sines, x);
 }
 
 }  // namespace nvllm::ops

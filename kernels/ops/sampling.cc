@@ -44,8 +44,10 @@ void change_scores(const Context& context, const LogitsAdjustments& changes,
         check_records(context, changes.seen, -1, sizeof(SeenScore), kOp);
         check_records(context, changes.penalties, logits.dim(0), sizeof(LogitPenalties), kOp);
     }
-    optional_op(device, &BackendOps::change_scores, &cpu::change_scores, "change_scores")(
-        context, changes, logits);
+    run_unless_dry(
+        context,
+        optional_op(device, &BackendOps::change_scores, &cpu::change_scores, "change_scores"),
+        changes, logits);
 }
 
 void sample(const Context& context, const ConstTensorView& logits, const ConstTensorView& rows,
@@ -54,7 +56,8 @@ void sample(const Context& context, const ConstTensorView& logits, const ConstTe
     check_logits(context, logits, "sample");
     check_records(context, rows, logits.dim(0), sizeof(SamplingRow), "sample");
     check_vector(context, tokens, DType::i32, logits.dim(0), "sample");
-    optional_op(device, &BackendOps::sample, &cpu::sample, "sample")(context, logits, rows, tokens);
+    run_unless_dry(context, optional_op(device, &BackendOps::sample, &cpu::sample, "sample"),
+                   logits, rows, tokens);
 }
 
 void logprobs(const Context& context, const ConstTensorView& logits, const ConstTensorView& chosen,
@@ -75,8 +78,8 @@ void logprobs(const Context& context, const ConstTensorView& logits, const Const
                 std::string(kOp) + ": top logprobs " + out.top_logprobs.describe());
     check_device(context, top, kOp);
     check_device(context, out.top_logprobs, kOp);
-    optional_op(device, &BackendOps::logprobs, &cpu::logprobs, "logprobs")(context, logits, chosen,
-                                                                           out);
+    run_unless_dry(context, optional_op(device, &BackendOps::logprobs, &cpu::logprobs, "logprobs"),
+                   logits, chosen, out);
 }
 
 }  // namespace nvllm::ops

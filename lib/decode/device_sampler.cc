@@ -314,8 +314,13 @@ bool DeviceSampler::can_expect(const SamplingParams& params) {
     return can_sample(params) && are_sampled_by(SampledBy::device_ahead, params);
 }
 
-size_t DeviceSampler::scratch_bytes(int64_t rows, int64_t vocab) {
-    return StagingBuffer::padded(static_cast<size_t>(rows * vocab) * sizeof(float));
+ConstTensorView DeviceSampler::kept_logits(const Context& context, const ConstTensorView& logits) {
+    const size_t bytes = static_cast<size_t>(logits.numel()) * sizeof(float);
+    void* const kept = context.scratch->take(bytes);
+    if (!context.is_dry_run()) {
+        ComputeDevice(context).copy_within(context.stream, kept, logits.data, bytes);
+    }
+    return {kept, logits};
 }
 
 DeviceSampler::Part& DeviceSampler::next_part() {
@@ -338,11 +343,7 @@ void DeviceSampler::sample(const Context& context,
     ConstTensorView given = logits;
     if (part.changes.any()) {
         ops::sample(context, logits, part.greedy_view, part.best);
-        if (part.wants_logprobs) {
-            const size_t bytes = static_cast<size_t>(logits.numel()) * sizeof(float);
-            given.data = context.scratch->take(bytes);
-            device_.copy_within(context.stream, const_cast<void*>(given.data), logits.data, bytes);
-        }
+        if (part.wants_logprobs) given = kept_logits(context, logits);
         ops::change_scores(context, part.changes_view, logits);
     }
     ops::sample(context, logits, part.rows_view, part.tokens);

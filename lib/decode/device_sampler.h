@@ -32,8 +32,8 @@ class DeviceSampler {
     // Whether the token after one that is not known yet can be chosen too: nothing but the number
     // of tokens hangs on it.
     static bool can_expect(const SamplingParams& params);
-    // Scratch that sample() takes for `rows` rows at a time, at most.
-    static size_t scratch_bytes(int64_t rows, int64_t vocab);
+    // A copy of the logits in scratch, which is all that sample() takes of it.
+    static ConstTensorView kept_logits(const Context& context, const ConstTensorView& logits);
 
     // Forgets the results of the step before. REQUIRES: the stream has come to the end of its
     // fetch().

@@ -73,12 +73,9 @@ void check_scales_fit(const MemoryRequest& request) {
 // Without a flag the free memory of a device is filled, less a rest for other users of the device.
 constexpr double kDeviceUtilization = 0.9;
 
-void add_device(const ChosenDevice& device, const BlockSize& block_size, int64_t vocab_size,
-                MemoryRequest& request) {
+void add_device(const ChosenDevice& device, const BlockSize& block_size, MemoryRequest& request) {
     if (device.is_cpu()) return;
     request.device = device.name;
-    request.scratch_bytes +=
-        Worker::sampling_scratch_bytes(false, request.max_num_seqs, vocab_size);
     request.available_bytes = device.free_bytes;
     request.block_size = device_block_tokens(block_size, request.block_size);
     if (!request.utilization) request.utilization = kDeviceUtilization;
@@ -88,8 +85,10 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& me
     const SchedulerConfig& scheduler = config.scheduling.scheduler;
     MemoryRequest request = config.memory;
     request.weight_bytes = metadata.weight_bytes;
-    request.scratch_bytes = metadata.scratch(scheduler.max_num_batched_tokens,
-                                             Worker::max_logit_rows(scheduler.max_num_seqs));
+    request.scratch_bytes = Worker::scratch_bytes(
+        *metadata.model,
+        {scheduler.max_num_batched_tokens, Worker::max_logit_rows(scheduler.max_num_seqs),
+         metadata.num_threads, metadata.device, metadata.activations});
     request.available_bytes = available_memory_bytes();
     request.model_max_positions = metadata.config.max_positions;
     request.max_num_seqs = scheduler.max_num_seqs;
@@ -158,11 +157,10 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
     metadata.config.scheduling.async_scheduling =
         config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
-    metadata.memory = memory_request(metadata.config, metadata.model);
-    add_device(metadata.device, config.kv_cache.block_size, metadata.model.config.vocab_size,
-               metadata.memory);
-    check_device_stores(metadata.device, metadata.memory.kv_dtype);
     check_device_attends(metadata.device, metadata.model.kv_groups);
+    metadata.memory = memory_request(metadata.config, metadata.model);
+    add_device(metadata.device, config.kv_cache.block_size, metadata.memory);
+    check_device_stores(metadata.device, metadata.memory.kv_dtype);
     return metadata;
 }
 

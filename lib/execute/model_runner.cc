@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/ops/elementwise.h"
 #include "lib/base/fault_points.h"
-#include "lib/model/layers/scratch.h"
+#include "lib/model/forward_pass.h"
 
 namespace nvllm {
 namespace {
@@ -125,14 +124,14 @@ void ModelRunner::gather_expected(const ForwardContext& batch, const BatchPlan& 
 }
 
 ComputedStep ModelRunner::forward(const ForwardContext& batch, DeviceCounts& counts) {
-    if (!shape_) return {run_blocks(batch), std::nullopt};
+    if (!shape_) return {run_blocks(model_, batch), std::nullopt};
     const GraphCounts before = graphs_->counts();
     const ComputedStep computed =
         graphs_->run(*batch.context, *shape_, builder_.address_version(), [&]() -> ComputedStep {
-            const TensorView hidden = run_blocks(batch);
+            const TensorView hidden = run_blocks(model_, batch);
             const ConstTensorView& indices = builder_.logit_rows();
             if (indices.dim(0) > max_logit_rows_) return {hidden, std::nullopt};
-            return {hidden, run_head(batch, hidden, indices)};
+            return {hidden, run_head(model_, batch, hidden, indices)};
         });
     counts.graph_captures += graphs_->counts().captures - before.captures;
     counts.graph_launches += graphs_->counts().launches - before.launches;
@@ -142,23 +141,7 @@ ComputedStep ModelRunner::forward(const ForwardContext& batch, DeviceCounts& cou
 TensorView ModelRunner::logits(const ForwardContext& batch, const ComputedStep& computed,
                                int64_t first, int64_t count) {
     if (computed.logits) return computed.logits->rows(first, count);
-    return run_head(batch, computed.hidden, builder_.logit_rows().rows(first, count));
-}
-
-TensorView ModelRunner::run_blocks(const ForwardContext& batch) {
-    model_.begin(batch);
-    const TensorView hidden = model_.embed(batch);
-    for (int32_t index = 0; index < model_.num_blocks(); ++index) {
-        model_.block(index, batch, hidden);
-    }
-    return hidden;
-}
-
-TensorView ModelRunner::run_head(const ForwardContext& batch, const TensorView& hidden,
-                                 const ConstTensorView& indices) {
-    const TensorView wanted = take_activations(*batch.context, {indices.dim(0), hidden.dim(1)});
-    ops::gather_rows(*batch.context, hidden, indices, wanted);
-    return model_.head(batch, wanted);
+    return run_head(model_, batch, computed.hidden, builder_.logit_rows().rows(first, count));
 }
 
 }  // namespace nvllm

@@ -52,10 +52,6 @@ class ModelRunner {
     // Copies expected tokens from where they were chosen to the batch's token ids.
     void gather_expected(const ForwardContext& batch, const BatchPlan& plan,
                          const WorkerSequences& sequences);
-    TensorView run_blocks(const ForwardContext& batch);
-    // Logits of the hidden states at `indices`, int32 [rows].
-    TensorView run_head(const ForwardContext& batch, const TensorView& hidden,
-                        const ConstTensorView& indices);
 
     Model& model_;
     ComputeDevice device_;

@@ -51,9 +51,14 @@ int64_t Worker::max_logit_rows(int32_t max_num_seqs) {
     return std::clamp<int64_t>(max_num_seqs, kMinLogitRows, kLogitRows);
 }
 
-size_t Worker::sampling_scratch_bytes(bool on_cpu, int32_t max_num_seqs, int64_t vocab_size) {
-    if (on_cpu) return 0;
-    return DeviceSampler::scratch_bytes(max_logit_rows(max_num_seqs), vocab_size);
+size_t Worker::scratch_bytes(Model& model, const LargestStep& step) {
+    HostRows host(step.device);
+    RowsUse use;
+    use.hidden = [&](const Context& context, const ConstTensorView& hidden) {
+        host.fetch(context, hidden);
+    };
+    if (!step.device.is_cpu()) use.logits = DeviceSampler::kept_logits;
+    return step_scratch_bytes(model, step, use);
 }
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
@@ -63,10 +68,9 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       device_(device),
       stream_(device),
       activations_(config.activations),
-      scratch_(model_->scratch_bytes(config.max_num_batched_tokens,
-                                     max_logit_rows(config.max_num_seqs)) +
-                   sampling_scratch_bytes(device.is_cpu(), config.max_num_seqs,
-                                          model_->config().vocab_size),
+      scratch_(scratch_bytes(*model_,
+                             {config.max_num_batched_tokens, max_logit_rows(config.max_num_seqs),
+                              threads.num_threads(), device, config.activations}),
                device),
       kv_(model_->kv_groups(), with_filler_block(config, device), config.num_host_blocks,
           config.block_size, config.kv_dtype, device),

@@ -19,6 +19,7 @@
 #include "lib/execute/worker_config.h"
 #include "lib/execute/worker_sequences.h"
 #include "lib/model/model.h"
+#include "lib/model/step_scratch.h"
 #include "lib/request/batch_plan.h"
 #include "lib/request/step_result.h"
 
@@ -52,10 +53,11 @@ class Worker {
     const KvStorage& kv_storage() const { return kv_; }
     const ScratchArena& scratch() const { return scratch_; }
 
-    // Rows of logits that exist at one time at most. Model::scratch_bytes() of so many rows is what
-    // the largest step takes, except for sampling on a device.
+    // Rows of logits that exist at one time at most.
     static int64_t max_logit_rows(int32_t max_num_seqs);
-    static size_t sampling_scratch_bytes(bool on_cpu, int32_t max_num_seqs, int64_t vocab_size);
+    // What the largest step takes of scratch, pooling and sampling on a device included. The
+    // model's weights may have no values.
+    static size_t scratch_bytes(Model& model, const LargestStep& step);
 
   private:
     // The front of `free_`, emptied.

@@ -104,16 +104,8 @@ ResolvedModel choose_family(const ModelLoadOptions& options) {
     return chosen;
 }
 
-ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& config,
-                           const ScratchTerms& scratch) {
-    return {options.max_model_len > 0 ? options.max_model_len : config.max_positions, scratch};
-}
-
-ScratchTerms scratch_terms(const ComputeDevice& device, DType compute_type, int num_threads) {
-    ScratchTerms terms(num_threads);
-    terms.backend = device.backend();
-    terms.activations = activation_type(device, compute_type);
-    return terms;
+ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& config) {
+    return {options.max_model_len > 0 ? options.max_model_len : config.max_positions};
 }
 
 int threads_of_metadata(const ModelLoadOptions& options) {
@@ -147,8 +139,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     const auto [config, family, quantization] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
     const ComputeDevice device = open_device(options.device);
-    const ModelSettings settings =
-        settings_for(options, config, scratch_terms(device, dtype, options.threads->num_threads()));
+    const ModelSettings settings = settings_for(options, config);
     if (options.load_format == LoadFormat::dummy) {
         DummySource source(options.seed, dtype, *options.threads, device);
         source.set_quantization(quantization);
@@ -179,12 +170,11 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
     const auto [config, family, quantization] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
     const ComputeDevice device = open_device(options.device);
-    const ModelSettings settings =
-        settings_for(options, config, scratch_terms(device, dtype, threads_of_metadata(options)));
+    const ModelSettings settings = settings_for(options, config);
     const bool dummy = options.load_format == LoadFormat::dummy;
     ThreadPool no_threads(1);
     std::shared_ptr<const Checkpoint> checkpoint;
-    std::shared_ptr<const Model> model;
+    std::shared_ptr<Model> model;
     std::string note;
     WeightSource::QuantizedLinears linears;
     if (!dummy && Checkpoint::is_present(options.directory)) {
@@ -201,9 +191,6 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
         model = family->make(config, source, settings);
         linears = source.quantized_linears();
     }
-    const auto scratch = [model](int64_t tokens, int64_t rows) {
-        return model->scratch_bytes(tokens, rows);
-    };
     return {config,
             dtype,
             default_kv_type(quantization.get(), dtype),
@@ -211,7 +198,9 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
             model->kv_groups(),
             model->weight_bytes(),
             checkpoint,
-            scratch,
+            model,
+            device,
+            threads_of_metadata(options),
             quantization,
             linears,
             note};
@@ -223,14 +212,14 @@ WeightSource::QuantizedLinears meta_quantized(const std::filesystem::path& direc
     ThreadPool no_threads(1);
     MetaWeightSource source(config.dtype, resolve_dtype(config, std::nullopt), no_threads);
     source.set_quantization(std::make_shared<const QuantizationConfig>(quantization));
-    family_of(config).make(config, source, {config.max_positions, 1});
+    family_of(config).make(config, source, {config.max_positions});
     return source.quantized_linears();
 }
 
 std::vector<MetaTensor> meta_tensors(const ModelConfig& config) {
     ThreadPool no_threads(1);
     MetaWeightSource source(config.dtype, config.dtype, no_threads);
-    family_of(config).make(config, source, {config.max_positions, 1});
+    family_of(config).make(config, source, {config.max_positions});
     return source.tensors();
 }
 

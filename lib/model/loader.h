@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -66,8 +65,11 @@ struct ModelMetadata {
     // Whose headers were read; null for dummy weights and for a directory without weights, of which
     // config.json alone is read.
     std::shared_ptr<const Checkpoint> checkpoint;
-    // As Model::scratch_bytes.
-    std::function<size_t(int64_t tokens, int64_t rows)> scratch;
+    // Without values, for dry runs as step_scratch_bytes() makes them, on the device with the
+    // threads.
+    std::shared_ptr<Model> model;
+    ComputeDevice device;
+    int num_threads = 1;
     std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
     WeightSource::QuantizedLinears quantized_linears;        // how they will run here
     std::string weights_note;  // modules that are stored and not used; empty: none

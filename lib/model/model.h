@@ -106,9 +106,6 @@ class Model {
     // REQUIRES: config().generates.
     virtual TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) = 0;
 
-    // Scratch a step takes at most, for this many tokens of which `rows` at a time get logits or go
-    // through last_hidden().
-    virtual size_t scratch_bytes(int64_t tokens, int64_t rows) const = 0;
     // Whether a pass on a device never waits for the host, so that a graph can hold it.
     virtual bool is_capturable() const = 0;
     // Of block `index`, in the order of computation; empty where the family states none.

@@ -8,6 +8,7 @@
 
 #include "kernels/error.h"
 #include "kernels/host/thread_pool.h"
+#include "lib/model/step_scratch.h"
 
 namespace nvllm::quantize {
 namespace {
@@ -59,13 +60,13 @@ BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_token
     }
 }
 
-uint64_t BlockForward::planned_bytes(const Model& model, int64_t most_tokens) {
+uint64_t BlockForward::planned_bytes(Model& model, int64_t most_tokens, int num_threads) {
     int64_t bytes_per_token = 0;
     for (const CacheLayout& group : model.kv_groups()) {
         bytes_per_token += group.bytes_per_token(DType::f32);
     }
     return static_cast<uint64_t>(bytes_per_token * most_tokens) +
-           model.scratch_bytes(most_tokens, kLogitRows);
+           step_scratch_bytes(model, {most_tokens, kLogitRows, num_threads});
 }
 
 ForwardContext BlockForward::lay_out(std::span<const int32_t> tokens) {

@@ -46,8 +46,8 @@ class BlockForward {
              const std::function<void(int64_t first, const ConstTensorView& rows)>& rows);
 
     Context& context() { return context_; }
-    // Most bytes of keys, values and temporaries of such sequences.
-    static uint64_t planned_bytes(const Model& model, int64_t most_tokens);
+    // Most bytes of keys, values and temporaries of such sequences on so many threads.
+    static uint64_t planned_bytes(Model& model, int64_t most_tokens, int num_threads);
 
   private:
     ForwardContext lay_out(std::span<const int32_t> tokens);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/scheme.h"
 
 namespace nvllm::quantize {
@@ -19,12 +20,9 @@ class DeferredPart final : public LinearPart {
     int64_t in() const override { return name_.in; }
     int64_t out() const override { return name_.out; }
     size_t bytes() const override { return loaded_ ? loaded_->bytes() : 0; }
-    // Of a dense one: what is stored is not known yet.
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return ops::matmul_scratch_bytes(tokens, name_.in, compute_type_, compute_type_, terms);
-    }
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
+        if (context.is_dry_run()) return apply_as_dense(context, x, output, y);
         if (!loaded_) loaded_ = load_();
         loaded_->apply(context, x, output, y);
     }
@@ -32,6 +30,13 @@ class DeferredPart final : public LinearPart {
     const LinearSpec& name() const { return name_; }
 
   private:
+    // For a dry run: what is stored is not known yet.
+    void apply_as_dense(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
+                        const TensorView& y) const {
+        const Tensor weight = meta_tensor(compute_type_, {name_.out, name_.in});
+        ops::matmul(context, x, weight.view(), {}, compute_type_, output, y);
+    }
+
     LinearSpec name_;
     DType compute_type_;
     std::function<LinearWeight()> load_;

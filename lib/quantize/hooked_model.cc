@@ -31,13 +31,10 @@ class ObservedPart final : public LinearPart {
     int64_t in() const override { return stored_->in(); }
     int64_t out() const override { return stored_->out(); }
     size_t bytes() const override { return stored_->bytes(); }
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return stored_->scratch_bytes(tokens, terms);
-    }
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
-        if (is_first_ && listening_.observer != nullptr) {
+        if (is_first_ && listening_.observer != nullptr && !context.is_dry_run()) {
             listening_.observer->see(site_, context, x);
         }
         (replaced_ ? replaced_ : stored_)->apply(context, x, output, y);

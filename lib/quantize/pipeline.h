@@ -116,7 +116,8 @@ class Pipeline {
     bool scales_cache(int32_t stage) const { return is_block(stage) && plan_.kv_cache_scheme(); }
     std::string identity() const;
     void plan_resources();
-    void plan_stage(int32_t stage);
+    // `forward_bytes`: of a forward pass, without what observes it.
+    void plan_stage(int32_t stage, uint64_t forward_bytes);
     void watch(const std::vector<size_t>& linears);
     void observe(int32_t stage, const PipelineEvents& events);
     void propagate(int32_t stage, const SolvedBlock& block, const PipelineEvents& events);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "kernels/error.h"
+#include "kernels/host/dry_run.h"
 #include "kernels/ops/linalg.h"
 #include "lib/base/units.h"
 #include "lib/quantize/activation_store.h"
@@ -17,6 +18,14 @@ namespace {
 
 // Of what is available, the share that is used by default.
 constexpr double kShareOfMemory = 0.75;
+
+// Temporaries of a Gram matrix of x [rows, size].
+uint64_t gram_scratch_bytes(int64_t rows, int64_t size, DType compute_type, int num_threads) {
+    const DryRun dry({}, DType::f32, num_threads);
+    ops::add_gram(dry.context(), dry.view(DType::f32, {rows, size}), compute_type,
+                  dry.view(DType::f32, {size, size}));
+    return dry.scratch_bytes();
+}
 
 uint64_t square_bytes(int64_t size) { return static_cast<uint64_t>(size * size) * sizeof(float); }
 
@@ -38,7 +47,7 @@ double planned_bits(const LinearPlan& plan, DType stored) {
 
 }  // namespace
 
-void Pipeline::plan_stage(int32_t stage) {
+void Pipeline::plan_stage(int32_t stage, uint64_t forward_bytes) {
     ResourcePlan& plan = resources_;
     const double tokens = calibration_ ? static_cast<double>(calibration_->num_tokens) : 0.0;
     uint64_t kept = 0, copies = 0, largest = 0, moments = 0, factor = 0, gram_scratch = 0;
@@ -75,9 +84,9 @@ void Pipeline::plan_stage(int32_t stage) {
     }
     for (const auto& [site, in] : sites) {
         moments += square_bytes(in);
-        gram_scratch = std::max<uint64_t>(
-            gram_scratch, ops::gram_scratch_bytes(calibration_->longest, in, model_.compute_type(),
-                                                  threads_.num_threads()));
+        gram_scratch = std::max(gram_scratch,
+                                gram_scratch_bytes(calibration_->longest, in, model_.compute_type(),
+                                                   threads_.num_threads()));
         plan.operations += static_cast<double>(in) * static_cast<double>(in) * tokens;
     }
     for (const auto& [site, bytes] : ranges) moments += bytes;
@@ -88,15 +97,17 @@ void Pipeline::plan_stage(int32_t stage) {
     plan.moments_bytes = std::max(plan.moments_bytes, moments);
     // A factor is computed in the memory of the forward pass.
     plan.forward_bytes =
-        std::max({plan.forward_bytes,
-                  BlockForward::planned_bytes(model_.model(), calibration_->longest) + gram_scratch,
-                  factor + factor / 2});
+        std::max({plan.forward_bytes, forward_bytes + gram_scratch, factor + factor / 2});
 }
 
 void Pipeline::plan_resources() {
     ResourcePlan& plan = resources_;
     plan.output_bytes = model_.checkpoint().data_bytes();
-    for (int32_t stage = 0; stage < num_stages(); ++stage) plan_stage(stage);
+    const uint64_t forward =
+        calibration_ ? BlockForward::planned_bytes(model_.model(), calibration_->longest,
+                                                   threads_.num_threads())
+                     : 0;
+    for (int32_t stage = 0; stage < num_stages(); ++stage) plan_stage(stage, forward);
     plan.disk_bytes = 3 * plan.output_bytes;
     if (!calibration_) return;
     plan.activation_bytes =

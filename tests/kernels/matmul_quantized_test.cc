@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/error.h"
+#include "kernels/host/dry_run.h"
 #include "reference.h"
 #include "sparse_values.h"
 #include "testing.h"
@@ -78,7 +79,7 @@ struct Matrix {
                 zeros.push_back(any_format(WeightFormat::int4, next() >> 20));
             }
         }
-        packed.resize(ops::quantized_weight_bytes(layout, 1));
+        packed.resize(ops::quantized_weight_bytes(layout, {}));
         pack(machine);
     }
 
@@ -272,7 +273,7 @@ TEST_CASE("quantized products: sparse matrices are smaller, and keep two of four
     testing::Machine machine;
     const auto bytes_of = [](WeightFormat code) {
         return ops::quantized_weight_bytes(layout_of(code, 1024, 1024, 1024, false, DType::bf16),
-                                           1);
+                                           {});
     };
     // A sixteenth for places, and scales of each row.
     CHECK(bytes_of(WeightFormat::sparse_bfloat16) == 1024 * 1024 * 2 * 9 / 16 + 1024 * 2);
@@ -283,10 +284,10 @@ TEST_CASE("quantized products: sparse matrices are smaller, and keep two of four
     matrix.kept->places[12 * 7 + 3] ^= 16;
     CHECK_THROWS_AS(matrix.pack(machine), Error);
     CHECK_FALSE(
-        ops::can_multiply_quantized(layout_of(WeightFormat::sparse_float8, 20, 96, 48), {}, 1));
-    CHECK(ops::can_multiply_quantized(layout_of(WeightFormat::sparse_float8, 20, 96, 32), {}, 1));
+        ops::can_multiply_quantized(layout_of(WeightFormat::sparse_float8, 20, 96, 48), {}, {}));
+    CHECK(ops::can_multiply_quantized(layout_of(WeightFormat::sparse_float8, 20, 96, 32), {}, {}));
     CHECK_FALSE(
-        ops::can_multiply_quantized(layout_of(WeightFormat::sparse_bfloat16, 20, 98, 98), {}, 1));
+        ops::can_multiply_quantized(layout_of(WeightFormat::sparse_bfloat16, 20, 98, 98), {}, {}));
 }
 
 TEST_CASE("quantized products: one row gives the same bits alone and among many, on any threads") {
@@ -491,19 +492,15 @@ TEST_CASE("quantized products: float activations by row, by group, given and MX"
     });
 }
 
-TEST_CASE("quantized products stay within the scratch they announce, and check what they get") {
+TEST_CASE("quantized products take the scratch that a dry run says, and check what they get") {
     testing::Machine machine;
     const ops::QuantizedLayout layout = layout_of(WeightFormat::int4, 48, 256, 64);
     Matrix matrix(machine, layout);
     ThreadPool threads(3);
-    ScratchArena scratch(ops::matmul_quantized_scratch_bytes(30, layout, 3));
-    Context context;
-    context.scratch = &scratch;
-    context.threads = &threads;
     const std::vector<float> x = x_of(30, 256);
     std::vector<float> y(30 * 48);
     const TensorView out(y.data(), DType::f32, {30, 48});
-    const auto multiply = [&](const ops::QuantizedWeight& weight) {
+    const auto multiply = [&](const Context& context, const ops::QuantizedWeight& weight) {
         ops::matmul_quantized(context, ConstTensorView(x.data(), DType::f32, {30, 256}), weight, {},
                               DType::bf16, MatmulOutput::overwrite, out);
     };
@@ -512,12 +509,19 @@ TEST_CASE("quantized products stay within the scratch they announce, and check w
           {},
           {ActivationFormat::float8, 8, 0.0f, 0.0f, false}}) {
         matrix.activations = activations;
-        multiply(matrix.weight());
+        const DryRun dry({}, DType::f32, 3);
+        multiply(dry.context(), matrix.weight());
+        ScratchArena scratch(dry.scratch_bytes());
+        Context context;
+        context.scratch = &scratch;
+        context.threads = &threads;
+        multiply(context, matrix.weight());
         CHECK(scratch.num_growths() == 0);
+        CHECK(scratch.peak_bytes() == dry.scratch_bytes());
     }
     ops::QuantizedWeight wrong = matrix.weight();
     wrong.layout.in = 128;
-    CHECK_THROWS_AS(multiply(wrong), Error);
-    CHECK(ops::can_multiply_quantized(layout, {}, 1));
-    CHECK_FALSE(ops::can_multiply_quantized(layout_of(WeightFormat::int4, 48, 256, 20), {}, 1));
+    CHECK_THROWS_AS(multiply(machine.context(), wrong), Error);
+    CHECK(ops::can_multiply_quantized(layout, {}, {}));
+    CHECK_FALSE(ops::can_multiply_quantized(layout_of(WeightFormat::int4, 48, 256, 20), {}, {}));
 }

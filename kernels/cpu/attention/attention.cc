@@ -470,6 +470,16 @@ void run_item(const AttentionBatch& batch, const AttentionItem& item, const Atte
     store_outputs(batch, item, space.merged);
 }
 
+// Of a step of so many queries at most, however they are divided: that follows from its lengths.
+void take_most(const Context& context, int64_t heads, int64_t head_dim) {
+    const int64_t width = padded_width(head_dim);
+    const auto num_threads = static_cast<size_t>(context.threads->num_threads());
+    context.scratch->take(num_threads * Workspace::bytes(rows_per_item(heads), width));
+    if (num_threads == 1) return;
+    const int64_t states = State::num_floats(kMaxSegmentRowsPerHead * heads, width);
+    context.scratch->take_array<float>(static_cast<size_t>(states));
+}
+
 }  // namespace
 
 DType attention_compute_type(DType cached, int64_t head_dim) {
@@ -488,6 +498,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     const int64_t num_sequences = seq_lens.dim(0);
     auto* const item_starts =
         context.scratch->take_array<int64_t>(static_cast<size_t>(num_sequences));
+    if (context.is_dry_run()) return take_most(context, queries.dim(1), queries.dim(2));
     AttentionBatch batch{queries,
                          key_cache,
                          value_cache,
@@ -554,18 +565,6 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
         }
         store_outputs(batch, item, state_of(first));
     });
-}
-
-size_t paged_attention_scratch_bytes(int64_t sequences, int64_t heads, int64_t head_dim,
-                                     const ScratchTerms& terms) {
-    const auto whole_lines = [](int64_t values) {
-        return divided_up(values, kMaxLanes) * kMaxLanes;
-    };
-    const int64_t width = padded_width(head_dim);
-    const int64_t states = State::num_floats(kMaxSegmentRowsPerHead * heads, width);
-    return static_cast<size_t>(whole_lines(sequences)) * sizeof(int64_t) +
-           static_cast<size_t>(terms.num_threads > 1 ? whole_lines(states) : 0) * sizeof(float) +
-           Workspace::bytes(rows_per_item(heads), width) * static_cast<size_t>(terms.num_threads);
 }
 
 }  // namespace nvllm::cpu

@@ -220,6 +220,7 @@ void fused_matmul(const Context& context, const ConstTensorView& x,
         product.packed_weights = static_cast<std::byte*>(
             context.scratch->take(static_cast<size_t>(num_threads) * kPackedWeightBytes));
     }
+    if (context.is_dry_run()) return;
     pack_x(product, *context.threads);
 
     const int64_t token_blocks = product.num_token_blocks();
@@ -231,14 +232,6 @@ void fused_matmul(const Context& context, const ConstTensorView& x,
         multiply_range(product, block.rows * product.block_tokens, columns.at(block.columns),
                        columns.after(block.columns), thread);
     });
-}
-
-size_t matmul_scratch_bytes(int64_t tokens, int64_t in, DType compute_type, DType weight_type,
-                            const ScratchTerms& terms) {
-    const MatmulKernels& kernel = kernel_for(tokens, compute_type, weight_type);
-    const size_t x = packed_x_bytes(kernel, tokens, in);
-    const bool packs = tokens > kernel.max_in_place_tokens;
-    return x + (packs ? static_cast<size_t>(terms.num_threads) * kPackedWeightBytes : 0);
 }
 
 }  // namespace nvllm::cpu

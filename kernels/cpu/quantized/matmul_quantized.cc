@@ -377,7 +377,7 @@ size_t thread_bytes(int64_t padded_in) {
 }  // namespace
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout,
-                            const ops::ActivationRounding& activations, const ScratchTerms&) {
+                            const ops::ActivationRounding& activations, const ComputeTarget&) {
     const bool sparse = ops::is_sparse(layout.code);
     const int64_t depth = sparse ? kSparseDepth : 8;
     const auto is_whole = [&](int64_t group_size) {
@@ -409,6 +409,7 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
     const size_t bytes = thread_bytes(product.parts.padded_in);
     auto* of_threads =
         static_cast<std::byte*>(context.scratch->take(bytes * static_cast<size_t>(num_threads)));
+    if (context.is_dry_run()) return;
     round_x(product, of_threads, *context.threads);
 
     const int64_t token_blocks = divided_up(product.tokens, product.block_tokens);
@@ -421,18 +422,6 @@ void matmul_quantized(const Context& context, const ConstTensorView& x,
                         panels.after(block.columns),
                         reinterpret_cast<float*>(of_threads + bytes * static_cast<size_t>(thread)));
     });
-}
-
-size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,
-                                      const ScratchTerms& terms) {
-    const int64_t padded_in = PackedParts(layout).padded_in;
-    // The arena hands out whole lines; scales and sums of x are of at least 8 values.
-    const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
-    const auto rows = static_cast<size_t>(tokens);
-    return lines(rows * (static_cast<size_t>(padded_in) * sizeof(float) + kRowPadding)) +
-           2 * lines(rows * static_cast<size_t>(padded_in / 8) * sizeof(float)) +
-           lines(rows * static_cast<size_t>(layout.groups()) * sizeof(int32_t)) +
-           static_cast<size_t>(terms.num_threads) * thread_bytes(padded_in);
 }
 
 }  // namespace nvllm::cpu

@@ -199,7 +199,7 @@ void pack_corrections(const Packing& packing, int64_t panel) {
 
 }  // namespace
 
-size_t quantized_weight_bytes(const ops::QuantizedLayout& layout, const ScratchTerms&) {
+size_t quantized_weight_bytes(const ops::QuantizedLayout& layout, const ComputeTarget&) {
     return PackedParts(layout).bytes;
 }
 

@@ -110,6 +110,11 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
     return call;
 }
 
+// What splits of so many tokens take at most: with more splits they are not kept apart.
+size_t most_bytes_of_splits(int64_t tokens, int64_t heads, int64_t head_dim) {
+    return std::min(kMaxScratchBytes, bytes_of_splits(kMaxSplits, tokens, heads, head_dim));
+}
+
 // Splits apart where there are too few rows to fill the GPU otherwise, and scratch holds them.
 bool wants_split_kv(const AttentionCall& call, int64_t splits, bool is_decode) {
     if (splits <= 1) return false;
@@ -118,7 +123,7 @@ bool wants_split_kv(const AttentionCall& call, int64_t splits, bool is_decode) {
         num_tiles(call.tokens, call.sequences, group, is_decode ? 16 : 64) * call.kv_heads;
     if (!is_decode && blocks >= kManyBlocks) return false;
     return bytes_of_splits(splits, call.tokens, call.heads, call.head_dim) <=
-           paged_attention_scratch_bytes(call.tokens, call.heads, call.head_dim, 1);
+           most_bytes_of_splits(call.tokens, call.heads, call.head_dim);
 }
 
 void merge(const Context& context, const AttentionCall& call) {
@@ -153,6 +158,10 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                            int64_t{call.sequences} * kMaxDecodeRows;
     const int64_t splits = blocks_for(block_tables.dim(1) * key_cache.dim(2), kSplit);
     const ScratchArena::Scope scope(*context.scratch);
+    if (context.is_dry_run()) {  // whose sequences may get longer
+        context.scratch->take(most_bytes_of_splits(call.tokens, call.heads, call.head_dim));
+        return;
+    }
     const bool apart = wants_split_kv(call, splits, is_decode);
     if (apart) {
         const auto parts = static_cast<size_t>(splits * call.tokens * call.heads);
@@ -170,11 +179,6 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
         attend_simt(context, call, key_cache.dtype, blocks_in_z);
     }
     if (apart) merge(context, call);
-}
-
-size_t paged_attention_scratch_bytes(int64_t tokens, int64_t heads, int64_t head_dim,
-                                     const ScratchTerms&) {
-    return std::min(kMaxScratchBytes, bytes_of_splits(kMaxSplits, tokens, heads, head_dim));
 }
 
 }  // namespace nvllm::cuda

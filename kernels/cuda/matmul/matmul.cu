@@ -47,6 +47,4 @@ void gemv(const Context& context, const ConstTensorView& x, const ConstTensorVie
     launch_gemv(context, call, compute_type);
 }
 
-size_t matmul_scratch_bytes(int64_t, int64_t, DType, DType, const ScratchTerms&) { return 0; }
-
 }  // namespace nvllm::cuda

@@ -173,7 +173,7 @@ constexpr Candidate<PackedChoice> kPacked[] = {
 }  // namespace
 
 const char* select_matmul(const DenseMatmul& call, const MatmulSettings& settings) {
-    if (call.y.numel() == 0) return "nothing";
+    if (call.y.numel() == 0 || call.context.is_dry_run()) return "nothing";
     return launch_first(kDense, DenseChoice{call, settings});
 }
 
@@ -184,12 +184,13 @@ const char* select_matmul_quantized(const QuantizedMatmul& call, const MatmulSet
 
 const char* select_gemm(const Context& context, const MatmulCall& call, DType weight_type,
                         DType compute_type) {
-    if (call.tokens == 0 || call.out == 0) return "nothing";
+    if (call.tokens == 0 || call.out == 0 || context.is_dry_run()) return "nothing";
     return launch_first(kGemm, GemmChoice{context, call, weight_type, compute_type});
 }
 
 const char* select_gemm_quantized(const Context& context, const QuantizedCall& call,
                                   ops::WeightFormat code, DType operand) {
+    if (context.is_dry_run()) return "nothing";
     return launch_first(kPacked, PackedChoice{context, call, code, operand});
 }
 

@@ -56,7 +56,8 @@ struct QuantizedMatmul {
 };
 
 // Each launches the first candidate that takes the call, and returns its name. Nothing is launched
-// for an empty y; the name is "nothing" then.
+// for an empty y and in a dry run, in which scratch is taken for each candidate that may be the
+// one; the name is "nothing" then.
 const char* select_matmul(const DenseMatmul& call, const MatmulSettings& settings);
 const char* select_matmul_quantized(const QuantizedMatmul& call, const MatmulSettings& settings);
 // Our own kernels of dense matmuls, grouped ones included.

@@ -120,6 +120,7 @@ void dequantize_gemm(const Context& context, const ConstTensorView& x,
     const ConstTensorView rows = takes_as_it_is(x, weight, compute_type)
                                      ? x
                                      : rounded_rows(context, x, weight, compute_type);
+    if (context.is_dry_run()) return;
     for (int64_t first = 0; first < layout.out; first += at_once) {
         const int64_t columns = std::min(at_once, layout.out - first);
         call.chunk.take_columns(first, columns);
@@ -129,13 +130,6 @@ void dequantize_gemm(const Context& context, const ConstTensorView& x,
             bias.data != nullptr ? bias.columns(first, columns) : ConstTensorView();
         dense(context, rows, chunk, chunk_bias, compute_type, output, y.columns(first, columns));
     }
-}
-
-size_t dequantize_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
-    if (!can_dequantize_layout(tokens, layout)) return 0;
-    // A chunk, and rows of x and their scales.
-    const int64_t values = (chunk_columns(layout, kColumnChunkBytes, 2) + tokens) * layout.in;
-    return static_cast<size_t>(2 * values + 4 * tokens) + 256;
 }
 
 }  // namespace nvllm::cuda

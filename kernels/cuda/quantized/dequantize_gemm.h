@@ -32,6 +32,4 @@ void dequantize_gemm(const Context& context, const ConstTensorView& x,
                      DType compute_type, ops::MatmulOutput output, const TensorView& y,
                      const DenseGemm& dense, int64_t chunk_bytes = kColumnChunkBytes);
 
-size_t dequantize_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
-
 }  // namespace nvllm::cuda

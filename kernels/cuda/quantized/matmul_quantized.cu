@@ -409,6 +409,7 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
         rows.scales =
             context.scratch->take_array<float>(static_cast<size_t>(tokens * rows.scales_stride));
     }
+    if (context.is_dry_run()) return rows;
     with_float_type(x.dtype, [&](auto element) {
         gpu::launch(round_rows_kernel<T, typename decltype(element)::Type>,
                     gpu::Launch{.grid = {static_cast<uint32_t>(tokens)},
@@ -436,15 +437,15 @@ void round_rows(const Context& context, const ConstTensorView& x,
 }  // namespace
 
 bool can_multiply_quantized(const ops::QuantizedLayout& layout, const ActivationRounding& rounding,
-                            const ScratchTerms& terms) {
+                            const ComputeTarget& target) {
     const bool sparse = ops::is_sparse(layout.code);
     if (sparse && layout.in % 4 != 0) return false;
     // Values of the one 16-bit type are none of the other.
     const DType other = layout.code == ops::WeightFormat::sparse_float16 ? DType::bf16 : DType::f16;
-    if (sparse && ops::plain_type(layout.code) != DType::i8 && terms.activations == other)
+    if (sparse && ops::plain_type(layout.code) != DType::i8 && target.activations == other)
         return false;
     // Scales inside may be beyond what float16 has.
-    if (has_scales_inside(rounding) && terms.activations == DType::f16) return false;
+    if (has_scales_inside(rounding) && target.activations == DType::f16) return false;
     const int64_t depth = sparse ? kSparseStepDepth : kStepDepth;
     return ends_with_steps(layout.group_size, layout.in, depth) &&
            ends_with_steps(rounding.group_size, layout.in, depth);
@@ -487,7 +488,7 @@ QuantizedCall describe_weight(const ops::QuantizedWeight& weight) {
     return call;
 }
 
-size_t quantized_weight_bytes(const ops::QuantizedLayout& layout, const ScratchTerms&) {
+size_t quantized_weight_bytes(const ops::QuantizedLayout& layout, const ComputeTarget&) {
     return static_cast<size_t>(packed_parts(layout).bytes);
 }
 
@@ -540,16 +541,6 @@ void gemm_quantized(const Context& context, const ConstTensorView& x,
         });
     }
     select_gemm_quantized(context, call, layout.code, compute_type);
-}
-
-size_t matmul_quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout,
-                                      const ScratchTerms&) {
-    // Values, and at most a scale for each step's depth of them.
-    const int64_t row = (padded(layout.in, 1) + blocks_for(layout.in, kStepDepth)) *
-                        static_cast<int64_t>(sizeof(float));
-    return std::max({static_cast<size_t>(tokens * row) + 128,
-                     dequantize_scratch_bytes(tokens, layout),
-                     quantized_scratch_bytes(tokens, layout)});
 }
 
 }  // namespace nvllm::cuda

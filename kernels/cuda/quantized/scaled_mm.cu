@@ -235,6 +235,10 @@ bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::Quan
         codes == DType::i8
             ? context.scratch->take_array<int32_t>(room * static_cast<size_t>(tokens))
             : nullptr;
+    if (context.is_dry_run()) {
+        quantized_rows(context, x, weight, *codes);
+        return false;
+    }
     ScaledMmArgs product{};
     // Whether a library takes such quantized values does not depend on where those of x lie.
     product.x = ConstTensorView(call.codes, *codes, {tokens, layout.in}, x.device);
@@ -261,16 +265,6 @@ bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::Quan
         if (sums != nullptr) finish(context, part_of(product, first, columns), sums);
     }
     return true;
-}
-
-size_t quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout) {
-    const std::optional<DType> codes = scaled_mm_type(layout);
-    if (!codes || !are_many(tokens, *codes)) return 0;
-    const int64_t columns =
-        whole_runs(std::min(columns_at_once(tokens, layout, kColumnChunkBytes), layout.out));
-    const int64_t sums = codes == DType::i8 ? tokens * columns : 0;
-    return static_cast<size_t>((columns + tokens) * layout.in + 4 * (columns + tokens + sums)) +
-           1024;
 }
 
 }  // namespace nvllm::cuda

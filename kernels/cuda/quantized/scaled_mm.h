@@ -19,14 +19,12 @@ struct ScaledMmLibrary {
 bool can_scaled_mm(const ConstTensorView& x, const ops::QuantizedWeight& weight);
 
 // float8 by float8 or int8 by int8, each sum scaled once; sums of integers are exact. False, and
-// nothing is launched, if the library does not support the shape. Columns are computed in chunks:
+// nothing is launched, if the library does not support the shape, and in a dry run, which does not
+// know whether it does. Columns are computed in chunks:
 // the quantized weights of a chunk have at most `chunk_bytes`, and so have sums of integers.
 // REQUIRES: can_scaled_mm(), y is not empty.
 bool scaled_mm(const Context& context, const ConstTensorView& x, const ops::QuantizedWeight& weight,
                const ConstTensorView& bias, ops::MatmulOutput output, const TensorView& y,
                const ScaledMmLibrary& library, int64_t chunk_bytes = kColumnChunkBytes);
-
-// 0 where products with such a matrix are never of quantized values.
-size_t quantized_scratch_bytes(int64_t tokens, const ops::QuantizedLayout& layout);
 
 }  // namespace nvllm::cuda

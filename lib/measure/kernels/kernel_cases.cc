@@ -126,12 +126,7 @@ KernelCase matmul_case(const Context& context, const KernelShapes& shapes, int64
     return made;
 }
 
-ScratchTerms terms_of(const Context& context) {
-    ScratchTerms terms(context.threads->num_threads());
-    terms.backend = context.backend;
-    terms.activations = context.activations;
-    return terms;
-}
+ComputeTarget target_of(const Context& context) { return {context.backend, context.activations}; }
 
 // A scheme of weights and activations, by the name that users know.
 struct QuantizedKind {
@@ -182,7 +177,7 @@ SharedOperand kept_places(const Context& context, const ops::QuantizedLayout& la
 // Packed matrices, all of the same codes; scales are 1.
 Copies packed_copies(const Context& context, const ops::QuantizedLayout& layout,
                      const KernelShapes& shapes) {
-    const size_t bytes = ops::quantized_weight_bytes(layout, terms_of(context));
+    const size_t bytes = ops::quantized_weight_bytes(layout, target_of(context));
     const bool sparse = is_sparse(layout.code);
     const auto count = static_cast<size_t>(layout.out * layout.groups());
     const SharedOperand codes = plain_codes(context, layout, shapes);
@@ -205,7 +200,8 @@ Copies packed_copies(const Context& context, const ops::QuantizedLayout& layout,
 KernelCase quantized_case(const Context& context, const KernelShapes& shapes,
                           const QuantizedKind& kind, int64_t tokens, int64_t in, int64_t out) {
     const ops::QuantizedLayout layout = layout_of(kind, in, out);
-    const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, terms_of(context)));
+    const auto bytes =
+        static_cast<int64_t>(ops::quantized_weight_bytes(layout, target_of(context)));
     KernelCase made;
     made.shape = fmt::format("{} x {} x {} {}", tokens, in, out, kind.name);
     const double terms = is_sparse(layout.code) ? 0.5 : 1.0;  // of a sum, that are multiplied
@@ -231,7 +227,7 @@ bool is_multiplied(const Context& context, const QuantizedKind& kind, const Kern
     ops::ActivationRounding activations;
     activations.code = kind.activations;
     return ops::can_multiply_quantized(layout_of(kind, shapes.hidden, 2 * shapes.intermediate),
-                                       activations, terms_of(context));
+                                       activations, target_of(context));
 }
 
 KernelCase norm_case(const Context& context, const KernelShapes& shapes) {

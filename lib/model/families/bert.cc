@@ -190,7 +190,7 @@ void check_length(const ModelConfig& config, const ModelSettings& settings) {
 std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
                             const ModelSettings& settings, const BlockNames& names) {
     check_length(config, settings);
-    return make_encoder(config, settings, BertLoader{config, source, names}.parts());
+    return make_encoder(config, BertLoader{config, source, names}.parts());
 }
 
 std::unique_ptr<Model> make_bert(const ModelConfig& config, WeightSource& source,

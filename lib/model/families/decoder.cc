@@ -94,23 +94,6 @@ class Decoder final : public Model {
         return logits;
     }
 
-    size_t scratch_bytes(int64_t tokens, int64_t rows) const override {
-        const size_t hidden =
-            scratch_for_activations(settings_.scratch, tokens * config_.hidden_size);
-        size_t shared = hidden;
-        for (const Rotary& rotary : parts_.rotaries) shared += rotary.scratch_bytes(tokens);
-        size_t passing = parts_.position_embedding.empty() ? 0 : hidden;
-        for (const DecoderBlock& block : parts_.blocks) {
-            passing = std::max(passing, block.scratch_bytes(tokens, settings_.scratch));
-        }
-        const size_t picked =
-            scratch_for_activations(settings_.scratch, rows * config_.hidden_size);
-        const size_t at_head =
-            2 * picked + scratch_for_values(DType::f32, rows * config_.vocab_size) +
-            scratch_for_bytes(parts_.head.scratch_bytes(rows, settings_.scratch));
-        return shared + std::max(passing, at_head);
-    }
-
     bool is_capturable() const override {
         return std::all_of(parts_.blocks.begin(), parts_.blocks.end(),
                            [](const DecoderBlock& block) { return block.is_capturable(); });

@@ -1,7 +1,6 @@
 // The forward pass of encoders, top to bottom.
 #include "lib/model/families/encoder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "kernels/error.h"
@@ -23,11 +22,8 @@ CacheLayout group_of(const std::vector<EncoderBlock>& blocks) {
 
 class Encoder final : public Model {
   public:
-    Encoder(const ModelConfig& config, const ModelSettings& settings, EncoderParts parts)
-        : config_(config),
-          settings_(settings),
-          parts_(std::move(parts)),
-          groups_({group_of(parts_.blocks)}) {}
+    Encoder(const ModelConfig& config, EncoderParts parts)
+        : config_(config), parts_(std::move(parts)), groups_({group_of(parts_.blocks)}) {}
 
     const ModelConfig& config() const override { return config_; }
     const std::vector<CacheLayout>& kv_groups() const override { return groups_; }
@@ -68,17 +64,6 @@ class Encoder final : public Model {
         return {};
     }
 
-    size_t scratch_bytes(int64_t tokens, int64_t) const override {
-        const size_t hidden =
-            scratch_for_activations(settings_.scratch, tokens * config_.hidden_size);
-        const size_t types = scratch_for_bytes(static_cast<size_t>(tokens) * sizeof(int32_t));
-        size_t passing = hidden + (parts_.type_embedding.empty() ? 0 : types);
-        for (const EncoderBlock& block : parts_.blocks) {
-            passing = std::max(passing, block.scratch_bytes(tokens, settings_.scratch));
-        }
-        return hidden + passing;
-    }
-
     bool is_capturable() const override { return false; }  // its steps are all of other shapes
 
     size_t weight_bytes() const override {
@@ -91,22 +76,21 @@ class Encoder final : public Model {
   private:
     static ConstTensorView first_type(const Context& context, int64_t tokens) {
         const TensorView types = take_values(context, DType::i32, {tokens});
+        if (context.is_dry_run()) return types;
         ComputeDevice(context).clear(context.stream, types.data,
                                      static_cast<size_t>(tokens) * sizeof(int32_t));
         return types;
     }
 
     ModelConfig config_;
-    ModelSettings settings_;
     EncoderParts parts_;
     std::vector<CacheLayout> groups_;
 };
 
 }  // namespace
 
-std::unique_ptr<Model> make_encoder(const ModelConfig& config, const ModelSettings& settings,
-                                    EncoderParts parts) {
-    return std::make_unique<Encoder>(config, settings, std::move(parts));
+std::unique_ptr<Model> make_encoder(const ModelConfig& config, EncoderParts parts) {
+    return std::make_unique<Encoder>(config, std::move(parts));
 }
 
 }  // namespace nvllm

@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "lib/model/families/model_settings.h"
 #include "lib/model/layers/encoder_block.h"
 #include "lib/model/model.h"
 
@@ -21,7 +20,6 @@ struct EncoderParts {
 };
 
 // A model of these parts, all blocks in one cache group. A prompt is to be computed in one step.
-std::unique_ptr<Model> make_encoder(const ModelConfig& config, const ModelSettings& settings,
-                                    EncoderParts parts);
+std::unique_ptr<Model> make_encoder(const ModelConfig& config, EncoderParts parts);
 
 }  // namespace nvllm

@@ -1,8 +1,6 @@
 // The order of ops of an attention layer.
 #include "lib/model/layers/attention.h"
 
-#include <algorithm>
-
 #include "kernels/ops/attention_input.h"
 
 namespace nvllm {
@@ -47,15 +45,6 @@ void Attention::prepare(const Context& context, const CosSin* cos_sin, const Ten
         input.sines = cos_sin->sines;
     }
     ops::attention_input(context, input, projected, slots, layer.keys, layer.values);
-}
-
-size_t Attention::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
-    const size_t inside_ops =
-        std::max({query_key_value.scratch_bytes(tokens, terms), output.scratch_bytes(tokens, terms),
-                  ops::paged_attention_scratch_bytes(tokens, heads, head_dim, terms)});
-    return scratch_for_activations(terms, tokens * query_key_value.out()) +
-           scratch_for_activations(terms, tokens * heads * head_dim) +
-           scratch_for_bytes(inside_ops);
 }
 
 size_t Attention::bytes() const {

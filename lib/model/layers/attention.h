@@ -38,7 +38,6 @@ struct Attention {
         return {key_scale, value_scale, layer.key_scales, layer.value_scales};
     }
 
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const;
 };
 

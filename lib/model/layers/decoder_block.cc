@@ -1,8 +1,6 @@
 // The order of layers in a decoder block.
 #include "lib/model/layers/decoder_block.h"
 
-#include <algorithm>
-
 #include "kernels/ops/elementwise.h"
 
 namespace nvllm {
@@ -24,11 +22,6 @@ void apply_residual(const Context& context, const Norm& before, const std::optio
     layer(normed, ops::MatmulOutput::overwrite, out);
     after->apply(context, out, out);
     ops::add(context, out, hidden);
-}
-
-size_t mlp_scratch_bytes(const DecoderBlock& block, int64_t tokens, const ScratchTerms& terms) {
-    return std::visit([&](const auto& layer) { return layer.scratch_bytes(tokens, terms); },
-                      block.mlp);
 }
 
 size_t mlp_bytes(const DecoderBlock& block) {
@@ -53,14 +46,6 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSi
 bool DecoderBlock::is_capturable() const {
     const auto* const sparse = std::get_if<MoeMlp>(&mlp);
     return sparse == nullptr || sparse->stack.has_value();
-}
-
-size_t DecoderBlock::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
-    const size_t rows =
-        scratch_for_activations(terms, tokens * attention_norm.weight.view().dim(0));
-    return rows * (after_attention_norm || after_mlp_norm ? 2 : 1) +
-           std::max(attention.scratch_bytes(tokens, terms),
-                    mlp_scratch_bytes(*this, tokens, terms));
 }
 
 size_t DecoderBlock::bytes() const {

@@ -28,7 +28,6 @@ struct DecoderBlock {
 
     // As Model::is_capturable().
     bool is_capturable() const;
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const;
 };
 

@@ -1,8 +1,6 @@
 // The order of layers in an encoder block.
 #include "lib/model/layers/encoder_block.h"
 
-#include <algorithm>
-
 namespace nvllm {
 
 // Layers have read all of `hidden` before they add to it.
@@ -17,10 +15,6 @@ void EncoderBlock::apply(const ForwardContext& batch, int32_t index,
     const ScratchArena::Scope scope(*context.scratch);
     mlp.apply(context, hidden, ops::MatmulOutput::accumulate, hidden);
     mlp_norm.apply(context, hidden, hidden);
-}
-
-size_t EncoderBlock::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
-    return std::max(attention.scratch_bytes(tokens, terms), mlp.scratch_bytes(tokens, terms));
 }
 
 size_t EncoderBlock::bytes() const {

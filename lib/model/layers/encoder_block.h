@@ -17,7 +17,6 @@ struct EncoderBlock {
     // hidden [tokens, hidden], in place.
     void apply(const ForwardContext& batch, int32_t index, const TensorView& hidden) const;
 
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 bool has_ops(const BackendOps& ops) {
     return ops.route != nullptr && ops.sort_by_expert != nullptr && ops.grouped_matmul != nullptr &&
-           ops.add_expert_outputs != nullptr && ops.moe_scratch_bytes != nullptr;
+           ops.add_expert_outputs != nullptr;
 }
 
 // The rows of `expert` from `first` on, as a matrix.
@@ -91,19 +91,6 @@ void ExpertStack::apply(const Context& context, const ConstTensorView& logits,
     // What was gathered is not needed any more.
     ops::grouped_matmul(context, gate, starts, down.view(), compute_type, gathered);
     ops::add_expert_outputs(context, gathered, order, weights, how, y);
-}
-
-size_t ExpertStack::scratch_bytes(int64_t tokens, const Routing& routing,
-                                  const ScratchTerms& terms) const {
-    const int64_t chosen = tokens * routing.experts_per_token;
-    const int64_t hidden = in.view().dim(2);
-    const int64_t width = in.view().dim(1);
-    return 4 * scratch_for_values(DType::i32, chosen) +
-           scratch_for_values(DType::i32, in.view().dim(0) + 1) +
-           scratch_for_activations(terms, chosen * hidden) +
-           scratch_for_activations(terms, chosen * width) +
-           scratch_for_bytes(ops::moe_scratch_bytes(tokens, routing.experts_per_token,
-                                                    std::max(hidden, width / 2), terms));
 }
 
 }  // namespace nvllm

@@ -35,7 +35,6 @@ struct ExpertStack {
     void apply(const Context& context, const ConstTensorView& logits, const Routing& routing,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 
-    size_t scratch_bytes(int64_t tokens, const Routing& routing, const ScratchTerms& terms) const;
     size_t bytes() const { return in.bytes() + down.bytes(); }
 };
 

@@ -1,8 +1,6 @@
 // The order of ops of a feed-forward layer.
 #include "lib/model/layers/mlp.h"
 
-#include <algorithm>
-
 namespace nvllm {
 
 void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
@@ -18,12 +16,6 @@ void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOut
     const TensorView gate = inner.columns(0, intermediate);
     activation.apply_gated(context, gate, inner.columns(intermediate, intermediate));
     down.apply(context, gate, how, y);
-}
-
-size_t Mlp::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
-    const size_t inside_ops =
-        std::max(in.scratch_bytes(tokens, terms), down.scratch_bytes(tokens, terms));
-    return scratch_for_activations(terms, tokens * in.out()) + scratch_for_bytes(inside_ops);
 }
 
 }  // namespace nvllm

@@ -17,7 +17,6 @@ struct Mlp {
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                const TensorView& y) const;
 
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     size_t bytes() const { return in.bytes() + down.bytes(); }
 };
 

@@ -67,6 +67,7 @@ TensorView logits_for_host(const Context& context, const MoeMlp& layer, const Co
     if (device.is_cpu()) return logits;
     const auto count = static_cast<size_t>(logits.numel());
     float* const copy = host_scratch(context).take_array<float>(count);
+    if (context.is_dry_run()) return logits;
     device.copy_out(context.stream, copy, logits.data, count * sizeof(float));
     device.synchronize(context.stream);
     return {copy, DType::f32, {x.dim(0), num_experts}};
@@ -82,6 +83,7 @@ Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView
     const ScratchArena::Scope scope(*context.scratch);
     const ScratchArena::Scope host_scope(host);
     const TensorView logits = logits_for_host(context, layer, x);
+    if (context.is_dry_run()) return choices;
     context.threads->parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end, int) {
         for (int64_t token = begin; token < end; ++token) {
             const std::span<float> row(logits.as<float>() + token * num_experts,
@@ -102,6 +104,7 @@ TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64
     ScratchArena& host = host_scratch(context);
     const TokensByExpert sorted{host.take_array<int32_t>(num_experts + 1),
                                 host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
+    if (context.is_dry_run()) return sorted;
     std::fill_n(sorted.starts, num_experts + 1, 0);
     for (size_t i = 0; i < chosen; ++i) ++sorted.starts[choices.experts[i]];
     // Each start first points behind its run, and moves to its front as the run is filled from
@@ -131,13 +134,29 @@ PlacedChoices place(const Context& context, const TokensByExpert& sorted, int64_
     }
     const TensorView rows = take_values(context, DType::i32, {chosen});
     const TensorView weights = take_values(context, DType::f32, {chosen});
+    if (context.is_dry_run()) return {rows, weights};
     const auto count = static_cast<size_t>(chosen);
     device.copy_in(context.stream, rows.data, sorted.rows, count * sizeof(int32_t));
     device.copy_in(context.stream, weights.data, sorted.weights, count * sizeof(float));
     return {rows, weights};
 }
 
+// Which of the sorted rows are an expert's.
+struct ExpertRows {
+    int64_t first;
+    int64_t count;
+};
+
+// A dry run sends all tokens to each expert, which is the most that it may get.
+ExpertRows rows_of(const Context& context, const TokensByExpert& sorted, size_t expert,
+                   int64_t tokens) {
+    if (context.is_dry_run()) return {0, tokens};
+    const int32_t first = sorted.starts[expert];
+    return {first, sorted.starts[expert + 1] - first};
+}
+
 void clear(const Context& context, const TensorView& y) {
+    if (context.is_dry_run()) return;
     const ComputeDevice device(context);
     const size_t bytes = static_cast<size_t>(y.dim(1)) * dtype_bytes(y.dtype);
     if (y.contiguous()) {
@@ -174,8 +193,7 @@ void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::Matmul
     const PlacedChoices placed = place(context, sorted, tokens * experts_per_token);
     if (how == ops::MatmulOutput::overwrite) clear(context, y);
     for (size_t expert = 0; expert < experts.size(); ++expert) {
-        const int32_t first = sorted.starts[expert];
-        const int64_t count = sorted.starts[expert + 1] - first;
+        const auto [first, count] = rows_of(context, sorted, expert, tokens);
         if (count == 0 && !computes_all) continue;
         const ScratchArena::Scope scope(*context.scratch);
         const TensorView computed = take_activations(context, {count, x.dim(1)});
@@ -190,22 +208,6 @@ void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::Matmul
         if (count == 0) continue;
         ops::add_weighted_rows(context, computed, rows, placed.weights.rows(first, count), y);
     }
-}
-
-// On a device some of it is host memory: counted all the same, it is little.
-size_t MoeMlp::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
-    const int64_t num_experts = router.out();
-    const size_t routing = scratch_for_values(DType::f32, tokens * num_experts) +
-                           scratch_for_bytes(router.scratch_bytes(tokens, terms));
-    if (stack) {
-        return routing +
-               stack->scratch_bytes(tokens, {experts_per_token, normalize_weights}, terms);
-    }
-    const size_t chosen = scratch_for_values(DType::f32, tokens * experts_per_token);
-    const size_t rows = 2 * scratch_for_activations(terms, tokens * router.in());
-    const size_t expert = experts.empty() ? 0 : experts.front().scratch_bytes(tokens, terms);
-    return 4 * chosen + scratch_for_values(DType::i32, num_experts + 1) +
-           std::max(routing, rows + expert);
 }
 
 size_t MoeMlp::bytes() const {

@@ -38,8 +38,4 @@ CosSin Rotary::cos_sin(const Context& context, const ConstTensorView& positions,
     return cos_sin;
 }
 
-size_t Rotary::scratch_bytes(int64_t tokens) const {
-    return 2 * scratch_for_values(DType::f32, tokens * inverse_frequencies_.view().dim(1));
-}
-
 }  // namespace nvllm

@@ -24,7 +24,6 @@ class Rotary {
     // 1 in sequences that stay within original_context(); without data: all take 0.
     CosSin cos_sin(const Context& context, const ConstTensorView& positions,
                    const ConstTensorView& choices) const;
-    size_t scratch_bytes(int64_t tokens) const;
 
   private:
     Tensor inverse_frequencies_;  // float32 [choices, rotary / 2]

@@ -29,11 +29,6 @@ class DensePart : public LinearPart {
     int64_t out() const override { return out_; }
     size_t bytes() const override { return bytes_; }
 
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return ops::matmul_scratch_bytes(tokens, in(), compute_type_, views_.front().weight.dtype,
-                                         terms);
-    }
-
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
         ops::fused_matmul(context, x, views_, compute_type_, output, y);

@@ -3,9 +3,9 @@
 
 namespace nvllm {
 
-Tensor meta_tensor(DType dtype, std::initializer_list<int64_t> shape) {
+Tensor meta_tensor(DType dtype, std::initializer_list<int64_t> shape, Device device) {
     static const std::byte nothing{};
-    return Tensor::borrow(ConstTensorView(&nothing, dtype, shape), nullptr);
+    return Tensor::borrow(ConstTensorView(&nothing, dtype, shape, device), nullptr);
 }
 
 Tensor MetaWeightSource::read_slice(const std::string& name, std::initializer_list<int64_t> shape,

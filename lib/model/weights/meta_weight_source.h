@@ -38,6 +38,6 @@ class MetaWeightSource : public WeightSource {
 };
 
 // A tensor of this layout that holds nothing.
-Tensor meta_tensor(DType dtype, std::initializer_list<int64_t> shape);
+Tensor meta_tensor(DType dtype, std::initializer_list<int64_t> shape, Device device = {});
 
 }  // namespace nvllm

@@ -37,10 +37,6 @@ class QuantizedPart : public LinearPart {
     int64_t out() const override { return weight_.layout.out; }
     size_t bytes() const override { return packed_.bytes() + columns_.bytes() + bias_.bytes(); }
 
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const override {
-        return ops::matmul_quantized_scratch_bytes(tokens, weight_.layout, terms);
-    }
-
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
         ops::matmul_quantized(context, x, weight_, bias_.view(), compute_type_, output, y);
@@ -54,11 +50,11 @@ class QuantizedPart : public LinearPart {
     DType compute_type_;
 };
 
-ScratchTerms terms_of(const WeightSource& source) {
-    ScratchTerms terms(source.threads().num_threads());
-    terms.backend = source.device().backend();
-    if (!source.device().is_cpu()) terms.activations = source.compute_type();
-    return terms;
+ComputeTarget target_of(const WeightSource& source) {
+    ComputeTarget target;
+    target.backend = source.device().backend();
+    if (!source.device().is_cpu()) target.activations = source.compute_type();
+    return target;
 }
 
 // Codes, scales and zero points of a rank. Scales that all ranks share are not cut.
@@ -148,8 +144,8 @@ PlainTensors plain_tensors(WeightSource& source, const LinearSpec& linear,
 }
 
 Tensor pack(WeightSource& source, const ops::QuantizedLayout& layout, const PlainTensors& plain) {
-    const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, terms_of(source)));
-    if (!source.has_values()) return meta_tensor(DType::u8, {bytes});
+    const auto bytes = static_cast<int64_t>(ops::quantized_weight_bytes(layout, target_of(source)));
+    if (!source.has_values()) return meta_tensor(DType::u8, {bytes}, source.device().id());
     // In memory of the device until it is packed there.
     const auto placed = [&](const Tensor& tensor) {
         return tensor.empty() ? Tensor() : source.placed(tensor);
@@ -188,7 +184,7 @@ std::optional<ops::QuantizedWeight> operands_on_device(
     const ops::ActivationRounding& wanted) {
     for (const ops::ActivationRounding& rounding : {wanted, ops::ActivationRounding{}}) {
         for (const ops::QuantizedLayout& layout : layouts) {
-            if (!ops::can_multiply_quantized(layout, rounding, terms_of(source))) continue;
+            if (!ops::can_multiply_quantized(layout, rounding, target_of(source))) continue;
             ops::QuantizedWeight operands;
             operands.layout = layout;
             operands.activations = rounding;
@@ -261,7 +257,7 @@ std::optional<RepackedLinear> find_kept(const WeightSource& source,
     auto kept = source.repack_cache()->find(fused_name(linears), linears.front().in, out);
     const bool is_usable =
         kept && ops::can_multiply_quantized(kept->weight.layout, kept->weight.activations,
-                                            terms_of(source));
+                                            target_of(source));
     return is_usable ? std::move(kept) : std::nullopt;
 }
 
@@ -448,7 +444,7 @@ std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearSpec& 
     }
     Tensor bias = read_bias(source, linear);
     const std::optional<ops::QuantizedLayout> layout = sparse_layout(matrix);
-    const bool is_native = layout && ops::can_multiply_quantized(*layout, {}, terms_of(source));
+    const bool is_native = layout && ops::can_multiply_quantized(*layout, {}, target_of(source));
     source.quantized_linears().count(kName, is_native);
     if (!is_native) {
         const Tensor dense = as_product_matrix(source, with_zeros(source, matrix));

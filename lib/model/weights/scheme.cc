@@ -199,12 +199,6 @@ size_t LinearWeight::bytes() const {
     return bytes;
 }
 
-size_t LinearWeight::scratch_bytes(int64_t tokens, const ScratchTerms& terms) const {
-    size_t bytes = 0;
-    for (const auto& part : parts_) bytes = std::max(bytes, part->scratch_bytes(tokens, terms));
-    return bytes;
-}
-
 void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                          const TensorView& y) const {
     int64_t column = 0;

@@ -23,8 +23,6 @@ class LinearPart {
     virtual int64_t out() const = 0;
     // Bytes of weights, mapped or owned.
     virtual size_t bytes() const = 0;
-    // Scratch that apply() takes from the arena for `tokens` rows.
-    virtual size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const = 0;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
     virtual void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                        const TensorView& y) const = 0;
@@ -104,7 +102,6 @@ class LinearWeight {
     // Matmuls that it takes.
     size_t num_parts() const { return parts_.size(); }
     size_t bytes() const;
-    size_t scratch_bytes(int64_t tokens, const ScratchTerms& terms) const;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const;

@@ -69,12 +69,15 @@ void WeightSource::name_part(const std::string& name, const StoredPart&) {
 }
 
 Tensor WeightSource::placed(const Tensor& tensor) {
-    return has_values() ? uploader_.upload(tensor) : tensor;
+    if (has_values()) return uploader_.upload(tensor);
+    ConstTensorView view = tensor.view();
+    view.device = device_.id();
+    return Tensor::borrow(view, std::make_shared<const Tensor>(tensor));
 }
 
 Tensor WeightSource::allocate_placed(std::initializer_list<int64_t> shape) const {
     return has_values() ? Tensor::allocate(compute_type_, shape, device_)
-                        : meta_tensor(compute_type_, shape);
+                        : meta_tensor(compute_type_, shape, device_.id());
 }
 
 Context WeightSource::make_context(const ComputeDevice& where, ScratchArena& scratch) const {

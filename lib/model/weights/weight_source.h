@@ -134,8 +134,8 @@ class WeightSource : public StoredTensors {
     QuantizedLinears& quantized_linears() { return quantized_linears_; }
     const QuantizedLinears& quantized_linears() const { return quantized_linears_; }
 
-    // The tensor where the model computes: itself on the CPU and without values, else a copy in
-    // memory of the device.
+    // The tensor where the model computes: itself on the CPU, else a copy in memory of the device;
+    // without values its layout there.
     Tensor placed(const Tensor& tensor);
     // Memory of the compute type where the model computes, to be filled by read_matrix_into(); only
     // the layout where the source has no values.

@@ -83,9 +83,10 @@ void attention_input(const Context& context, const nvllm::ops::AttentionInputOpt
     example::write_kv(context, keys, values, slots, key_cache, value_cache, options.scales);
 }
 
-void matmul(const Context&, const ConstTensorView& x, const ConstTensorView& weight,
+void matmul(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
             const ConstTensorView& bias, nvllm::DType compute_type, nvllm::ops::MatmulOutput output,
             const TensorView& y) {
+    if (context.is_dry_run()) return;
     std::vector<float> row(static_cast<size_t>(x.dim(1)));
     for (int64_t token = 0; token < x.dim(0); ++token) {
         for (int64_t k = 0; k < x.dim(1); ++k) {
@@ -131,7 +132,7 @@ void copy_blocks(const Context&, const ConstTensorView& pairs, const ConstTensor
     }
 }
 
-void paged_attention(const Context&, const ConstTensorView& queries,
+void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
                      const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables,
@@ -140,6 +141,7 @@ void paged_attention(const Context&, const ConstTensorView& queries,
         throw nvllm::Error(nvllm::ErrorKind::unavailable,
                            "paged_attention: this device knows no sinks and no trees");
     }
+    if (context.is_dry_run()) return;
     const Attention attention{queries, key_cache, value_cache, block_tables, options, out};
     for (int64_t s = 0; s < seq_lens.dim(0); ++s) {
         const int64_t begin = index_at(query_start_loc, s);
@@ -155,14 +157,6 @@ void paged_attention(const Context&, const ConstTensorView& queries,
             }
         }
     }
-}
-
-size_t paged_attention_scratch_bytes(int64_t, int64_t, int64_t, const nvllm::ScratchTerms&) {
-    return 0;
-}
-size_t matmul_scratch_bytes(int64_t, int64_t, nvllm::DType, nvllm::DType,
-                            const nvllm::ScratchTerms&) {
-    return 0;
 }
 
 }  // namespace example

@@ -18,11 +18,16 @@ namespace {
 constexpr int32_t kBlocks = 4;  // of each sequence
 constexpr int32_t kTokens = 12;
 
-std::unique_ptr<Model> load(ThreadPool& threads, const DeviceChoice& device) {
+ModelLoadOptions load_options(const DeviceChoice& device) {
     ModelLoadOptions options;
     options.device = device;
     options.directory = test::source_path("models/demo-draft");
     options.dtype = DType::f32;
+    return options;
+}
+
+std::unique_ptr<Model> load(ThreadPool& threads, const DeviceChoice& device) {
+    ModelLoadOptions options = load_options(device);
     options.threads = &threads;
     return load_model(options);
 }
@@ -271,12 +276,48 @@ TEST_CASE("three steps in flight give what they give one after another") {
     CHECK_THROWS_AS(steps.worker.finish(), Error);
 }
 
+namespace {
+
+// What a plan says of a model whose headers alone were read.
+size_t planned_scratch(const DeviceChoice& device) {
+    ModelLoadOptions options = load_options(device);
+    options.num_threads = 2;
+    const ModelMetadata metadata = model_metadata(options);
+    const WorkerConfig config = small_config();
+    return Worker::scratch_bytes(
+        *metadata.model,
+        {config.max_num_batched_tokens, Worker::max_logit_rows(config.max_num_seqs),
+         metadata.num_threads, metadata.device, metadata.activations});
+}
+
+// Steps with logprobs and changed scores, which take more than others.
+void check_scratch(const DeviceChoice& device) {
+    Steps steps(device);
+    const ScratchArena& scratch = steps.worker.scratch();
+    CHECK(scratch.reserved_bytes() == planned_scratch(device));
+    SamplingParams sampling = params_of(1.0f);
+    sampling.logit_bias = {{5, 1.0f}};
+    steps.worker.execute(steps.prefill(0, sampling));
+    steps.worker.execute(steps.decode(0, 4));
+    CHECK(scratch.peak_bytes() > 0);
+    CHECK(scratch.peak_bytes() <= scratch.reserved_bytes());
+    CHECK(scratch.num_growths() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a worker reserves the scratch that was planned from headers, and steps keep to it") {
+    check_scratch({});
+}
+
 #ifdef NVLLM_TEST_EMULATED
 namespace {
 
 const DeviceChoice kEmulated{std::string(NVLLM_TEST_MODULES) + "/libnanovllm_cuda_emulated.so", 0};
 
 }  // namespace
+
+TEST_CASE("scratch of a device is planned from headers alone too") { check_scratch(kEmulated); }
 
 TEST_CASE("a device verifies drafts and applies masks as the host does") {
     check_drafts(kEmulated);

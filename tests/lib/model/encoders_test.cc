@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "lib/model/loader.h"
+#include "lib/model/step_scratch.h"
 #include "tests/lib/model/driver.h"
 #include "tests/lib/model/reference.h"
 #include "tests/shared_data.h"
@@ -111,7 +112,8 @@ TEST_CASE("encoders: a step stays within the scratch that was announced") {
         for (const int num_threads : {1, 4}) {
             CAPTURE(name);
             Loaded loaded(kEmbeddings / name, DType::bf16, num_threads);
-            const size_t bytes = loaded.model->scratch_bytes(64, 64);
+            const size_t bytes = step_scratch_bytes(
+                *loaded.model, {.tokens = 64, .rows = 64, .num_threads = num_threads});
             test::Driver driver(*loaded.model, loaded.threads, DType::bf16, 16, bytes);
             driver.hidden_of(ids);
             CHECK(driver.arena().num_growths() == 0);

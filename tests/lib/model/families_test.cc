@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/model/loader.h"
+#include "lib/model/step_scratch.h"
 #include "tests/lib/model/driver.h"
 #include "tests/lib/model/reference.h"
 #include "tests/shared_data.h"
@@ -163,7 +164,9 @@ TEST_CASE("families: a step stays within the scratch that was announced") {
             for (const int num_threads : {1, 4}) {
                 CAPTURE(folder.filename().string());
                 Loaded loaded(folder, dtype, num_threads);
-                const size_t bytes = loaded.model->scratch_bytes(kTokens, kTokens);
+                const size_t bytes = step_scratch_bytes(
+                    *loaded.model,
+                    {.tokens = kTokens, .rows = kTokens, .num_threads = num_threads});
                 test::Driver driver(*loaded.model, loaded.threads, dtype, 16, bytes);
                 driver.logits_of(ids, 0);
                 CHECK(driver.arena().num_growths() == 0);

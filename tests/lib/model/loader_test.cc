@@ -12,6 +12,7 @@
 #include "lib/checkpoint/family_defaults.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/model/registry.h"
+#include "lib/model/step_scratch.h"
 #include "lib/model/weights/checkpoint_source.h"
 #include "lib/model/weights/dummy_source.h"
 #include "lib/model/weights/scheme.h"
@@ -536,6 +537,8 @@ TEST_CASE("loader: --dtype auto is the config's type") {
     CHECK_THROWS_AS(resolve_dtype(config, DType::i8), Error);
 }
 
+const LargestStep kStep{.tokens = 100, .rows = 3, .num_threads = 2};
+
 TEST_CASE("loader: an outline knows sizes without reading weights") {
     for (const char* family :
          {"llama", "qwen2", "qwen3", "gpt2", "mistral", "gemma3", "mixtral", "qwen3_moe"}) {
@@ -547,7 +550,7 @@ TEST_CASE("loader: an outline knows sizes without reading weights") {
         const ModelMetadata metadata =
             model_metadata({.directory = folder.path(), .threads = &threads});
         CHECK(metadata.weight_bytes == model->weight_bytes());
-        CHECK(metadata.scratch(100, 3) == model->scratch_bytes(100, 3));
+        CHECK(step_scratch_bytes(*metadata.model, kStep) == step_scratch_bytes(*model, kStep));
         CHECK(metadata.compute_type == model->config().dtype);
         REQUIRE(metadata.kv_groups.size() == model->kv_groups().size());
         CHECK(metadata.kv_groups[0].layers == model->kv_groups()[0].layers);
@@ -592,7 +595,7 @@ TEST_CASE("loader: outlines of encoders") {
         const ModelMetadata by_config =
             model_metadata({.directory = folder.path(), .threads = &threads});
         CHECK(by_config.weight_bytes == model->weight_bytes());
-        CHECK(by_config.scratch(100, 3) == model->scratch_bytes(100, 3));
+        CHECK(step_scratch_bytes(*by_config.model, kStep) == step_scratch_bytes(*model, kStep));
         REQUIRE(by_config.kv_groups.size() == 1);
         CHECK(by_config.kv_groups[0].bytes_per_token(DType::f32) == 2 * 2 * 32 * 4);
     }

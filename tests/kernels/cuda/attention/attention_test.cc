@@ -1,6 +1,7 @@
 // Emulated tests of CUDA attention: against double precision, and the same bits however a text
 // comes.
 #include "kernels/cuda/ops.h"
+#include "kernels/host/dry_run.h"
 
 #include <cstring>
 
@@ -419,6 +420,15 @@ TEST_CASE("cuda: scratch holds the splits of contexts that are powers of two") {
     // 131,072 positions in splits of 256, 16 sequences with 32 heads of 128 values: values, a
     // maximum and a sum for each.
     constexpr size_t kBytes = size_t{131072} / 256 * 16 * 32 * (128 + 2) * sizeof(float);
-    CHECK(cuda::paged_attention_scratch_bytes(16, 32, 128, 1) >= kBytes);
-    CHECK(cuda::paged_attention_scratch_bytes(1024, 32, 128, 1) < 2 * kBytes);
+    const auto taken = [](int64_t tokens) {
+        const DryRun dry({}, DType::bf16, 1);
+        const TensorView rows = dry.view(DType::bf16, {tokens, 32, 128});
+        const TensorView cache = dry.view(DType::bf16, {1, 32, 16, 128});
+        cuda::paged_attention(dry.context(), rows, cache, cache, dry.view(DType::i32, {tokens + 1}),
+                              dry.view(DType::i32, {tokens}), dry.view(DType::i32, {tokens, 1}), {},
+                              rows);
+        return dry.scratch_bytes();
+    };
+    CHECK(taken(16) >= kBytes);
+    CHECK(taken(1024) < 2 * kBytes);
 }

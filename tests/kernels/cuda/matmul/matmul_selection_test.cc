@@ -45,7 +45,7 @@ std::string quantized(int64_t tokens, const ops::QuantizedLayout& layout,
     testing::Machine machine(1);
     std::vector<int8_t> values(static_cast<size_t>(layout.out * layout.in), 1);
     std::vector<float> scales(static_cast<size_t>(layout.out * layout.groups()), 1.0f);
-    std::vector<uint8_t> packed(cuda::quantized_weight_bytes(layout, 1));
+    std::vector<uint8_t> packed(cuda::quantized_weight_bytes(layout, {}));
     const TensorView memory(packed.data(), DType::u8, {static_cast<int64_t>(packed.size())});
     cuda::pack_weight(machine.context(), layout,
                       {ConstTensorView(values.data(), DType::i8, {layout.out, layout.in}),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/host/dry_run.h"
 #include "kernels/ops/open_backend.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/weights/dummy_source.h"
@@ -87,9 +88,10 @@ std::vector<float> on_device(const MoeMlp& layer, ThreadPool& threads,
     const BackendTable& backend = emulated();
     const ComputeDevice device(backend, 0);
     const Stream queue(device);
-    ScratchTerms terms;
-    terms.backend = &backend;
-    ScratchArena scratch(layer.scratch_bytes(kTokens, terms), device);
+    const DryRun dry(device, DType::f32, threads.num_threads());
+    const TensorView rows = dry.view(DType::f32, {kTokens, kHidden});
+    layer.apply(dry.context(), rows, ops::MatmulOutput::accumulate, rows);
+    ScratchArena scratch(dry.scratch_bytes(), device);
     Context context{.device = device.id(), .stream = queue.stream(), .scratch = &scratch};
     context.threads = &threads;
     context.backend = &backend;
@@ -102,6 +104,7 @@ std::vector<float> on_device(const MoeMlp& layer, ThreadPool& threads,
     layer.apply(context, x_view, ops::MatmulOutput::accumulate, y_view);
     const DeviceGraph graph = backend.end_capture(0, queue.stream());
     CHECK(scratch.num_growths() == 0);
+    CHECK(scratch.peak_bytes() == dry.scratch_bytes());
     std::vector<float> y(x.size(), 1.0f);
     device.copy_in(queue.stream(), x_view.data, x.data(), bytes);
     device.copy_in(queue.stream(), y_view.data, y.data(), bytes);

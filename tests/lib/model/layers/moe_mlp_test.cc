@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/host/dry_run.h"
 #include "lib/model/weights/dummy_source.h"
 
 namespace nvllm {
@@ -77,7 +78,10 @@ TEST_CASE("sparse mlp: each token is the weighted sum of its experts") {
             ThreadPool threads(2);
             DummySource source(11, DType::f32, threads);
             const MoeMlp layer = make_layer(source, 6, per_token, normalize);
-            ScratchArena scratch(layer.scratch_bytes(kTokens, 3));
+            const DryRun dry({}, DType::f32, threads.num_threads());
+            const TensorView rows = dry.view(DType::f32, {kTokens, kHidden});
+            layer.apply(dry.context(), rows, ops::MatmulOutput::overwrite, rows);
+            ScratchArena scratch(dry.scratch_bytes());
             Context context;
             context.scratch = &scratch;
             context.threads = &threads;

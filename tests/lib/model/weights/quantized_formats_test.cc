@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "kernels/error.h"
+#include "kernels/host/dry_run.h"
 #include "kernels/random.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/model/weights/checkpoint_source.h"
@@ -147,7 +148,10 @@ struct Stored {
 };
 
 std::vector<float> apply(const LinearWeight& linear, int64_t tokens, ThreadPool& threads) {
-    ScratchArena scratch(linear.scratch_bytes(tokens, threads.num_threads()) + 64);
+    const DryRun dry({}, DType::f32, threads.num_threads());
+    linear.apply(dry.context(), dry.view(DType::f32, {tokens, kIn}), ops::MatmulOutput::overwrite,
+                 dry.view(DType::f32, {tokens, linear.out()}));
+    ScratchArena scratch(dry.scratch_bytes());
     Context context;
     context.scratch = &scratch;
     context.threads = &threads;

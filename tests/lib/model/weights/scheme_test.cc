@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/host/dry_run.h"
 #include "lib/model/weights/dense.h"
 #include "lib/model/weights/dummy_source.h"
 #include "lib/model/weights/meta_weight_source.h"
@@ -97,14 +98,17 @@ TEST_CASE("linear: a matrix stored [in, out] is turned at load, in every type") 
     }
 }
 
-TEST_CASE("linear: dense ones apply within the scratch they announce") {
+TEST_CASE("linear: dense ones apply within the scratch of a dry run") {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
         ThreadPool threads(2);
         DummySource source(5, dtype, threads);
         const LinearWeight linear = load_linear(source, {"a", 96, 33, true});
         CHECK(linear.in() == 96);
         CHECK(linear.out() == 33);
-        ScratchArena scratch(linear.scratch_bytes(20, 2) + 64);
+        const DryRun dry({}, DType::f32, 2);
+        linear.apply(dry.context(), dry.view(DType::f32, {20, 96}), ops::MatmulOutput::overwrite,
+                     dry.view(DType::f32, {20, 33}));
+        ScratchArena scratch(dry.scratch_bytes());
         Context context;
         context.scratch = &scratch;
         context.threads = &threads;

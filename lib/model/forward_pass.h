@@ -1,0 +1,15 @@
+// A pass of a model over a batch, in the order of its parts.
+#pragma once
+
+#include "lib/model/model.h"
+
+namespace nvllm {
+
+// The hidden states of all tokens behind the last block: activations [tokens, hidden] in scratch.
+TensorView run_blocks(Model& model, const ForwardContext& batch);
+
+// Logits float32 [rows, vocab] of the hidden states at `indices`, int32 [rows]; in scratch.
+TensorView run_head(Model& model, const ForwardContext& batch, const TensorView& hidden,
+                    const ConstTensorView& indices);
+
+}  // namespace nvllm
