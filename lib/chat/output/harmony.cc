@@ -142,8 +142,11 @@ Reading<bool> read_body(TextReader& in, HarmonyReader& reader, bool as_written) 
 Reading<std::optional<std::string>> read_arguments(TextReader& in) {
     const bool more = co_await skip_space(in);
     std::optional<std::string> arguments;
-    if (more && in.peek() == '{') arguments = co_await read_json(in);
-    if (more && in.peek() == '<') arguments = "{}";  // nothing at all
+    if (more && in.peek() == '{') {
+        arguments = co_await read_json(in);
+    } else if (more && in.peek() == '<') {
+        arguments = "{}";  // nothing at all
+    }
     if (!arguments) co_return std::nullopt;
     co_await skip_space(in);
     const std::string_view end = co_await take_end(in);

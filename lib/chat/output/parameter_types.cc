@@ -44,7 +44,8 @@ void collect_types(const Schema& root, const Schema& schema, std::vector<std::st
     if (!schema.is_object() || depth > 8) return;
     for (const auto& [key, value] : schema.items()) {
         if (key == "type") {
-            for (const Schema& type : value.is_array() ? value : Schema::array({value}))
+            const Schema list = value.is_array() ? value : Schema::array({value});
+            for (const Schema& type : list)
                 if (type.is_string()) types.push_back(type.get<std::string>());
         } else if (key == "enum" && value.is_array() && !schema.contains("type")) {
             for (const Schema& option : value) types.push_back(type_of_value(option));
@@ -108,9 +109,11 @@ ParameterTypes::ParameterTypes(const std::vector<OfferedTool>& tools) {
         }
         if (!schema.is_object()) continue;
         Function& function = functions_[tool.name];
-        for (const auto& [name, property] : schema.value("properties", Schema::object()).items())
+        const Schema properties = schema.value("properties", Schema::object());
+        for (const auto& [name, property] : properties.items())
             collect_types(schema, property, function.types[name], 0);
-        for (const Schema& name : schema.value("required", Schema::array()))
+        const Schema required = schema.value("required", Schema::array());
+        for (const Schema& name : required)
             if (name.is_string()) function.required.push_back(name.get<std::string>());
     }
 }

@@ -32,8 +32,10 @@ class MarkerSearch {
     // Gives all text before the next byte that a marker may begin with.
     void give_plain_text(TextReader& in);
     void give_text(std::string_view text) {
+        const bool space = trimmed(text).empty();
+        if (space && in_section && num_calls_in_section > 0) return;  // the form's own
         answer_.content(text);
-        if (trimmed(text).empty()) return;
+        if (space) return;
         begun_ = true;
         if (!in_section) num_calls_in_section = 0;
     }
