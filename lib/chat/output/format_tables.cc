@@ -1,6 +1,9 @@
 // The tables of tool formats and of reasoning formats.
 #include "lib/chat/output/format_tables.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "lib/chat/output/formats/tool_formats.h"
 
 namespace nvllm {
@@ -14,7 +17,8 @@ const std::vector<std::string_view> kDeepSeekTokens = {
     "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>",
     "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"};
 
-std::vector<ToolFormatEntry> make_tool_entries() {
+// Calls that are JSON objects.
+std::vector<ToolFormatEntry> json_call_entries() {
     return {
         {{"hermes",
           "",
@@ -22,20 +26,6 @@ std::vector<ToolFormatEntry> make_tool_entries() {
           "<tool_call>{\"name\": ..., \"arguments\": {...}}</tool_call>",
           {"<tool_call>", "</tool_call>"}},
          hermes_format},
-        {{"qwen3_coder",
-          "",
-          "Qwen3-Coder, Qwen3.5, Nemotron 3 Nano, Step-3.5",
-          "<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>",
-          {"<tool_call>", "</tool_call>"}},
-         qwen3_coder_format},
-        {{"qwen3_xml", "qwen3_coder", "", "", {}}, nullptr},
-        {{"seed_oss",
-          "",
-          "Seed-OSS",
-          "<seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function>"
-          "</seed:tool_call>",
-          {"<seed:tool_call>", "</seed:tool_call>"}},
-         seed_oss_format},
         {{"llama3_json",
           "",
           "Llama 3.1, 3.2, 3.3",
@@ -43,43 +33,12 @@ std::vector<ToolFormatEntry> make_tool_entries() {
           {"<|python_tag|>"}},
          llama3_json_format},
         {{"llama4_json", "llama3_json", "", "", {}}, nullptr},
-        {{"pythonic",
-          "",
-          "Llama 3.2, Llama 4, LFM2, ToolACE",
-          "[NAME(KEY=VALUE, ...), ...]",
-          {"<|python_start|>", "<|python_end|>", "<|tool_call_start|>", "<|tool_call_end|>"}},
-         pythonic_format},
-        {{"llama4_pythonic", "pythonic", "", "", {}}, nullptr},
         {{"mistral",
           "",
           "Mistral, Mixtral, Magistral, Devstral, Ministral",
           "[TOOL_CALLS] [{\"name\": ..., \"arguments\": {...}}], or [TOOL_CALLS]NAME[ARGS]{...}",
           {"[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]", "[CALL_ID]"}},
          mistral_format},
-        {{"deepseek_v3", "", "DeepSeek-V3, DeepSeek-R1",
-          "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, arguments in a "
-          "fence",
-          kDeepSeekTokens},
-         deepseek_v3_format},
-        {{"deepseek_v31", "", "DeepSeek-V3.1",
-          "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{...}<｜tool▁call▁end｜>",
-          kDeepSeekTokens},
-         deepseek_v31_format},
-        {{"deepseek_v32",
-          "",
-          "DeepSeek-V3.2, DeepSeek-V4",
-          "<｜DSML｜function_calls><｜DSML｜invoke name=\"NAME\"> with parameters",
-          {"｜DSML｜"}},
-         deepseek_v32_format},
-        {{"deepseek_v4", "deepseek_v32", "", "", {}}, nullptr},
-        {{"glm45",
-          "",
-          "GLM-4.5, GLM-4.6, GLM-4.7",
-          "<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>",
-          {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>",
-           "</arg_value>"}},
-         glm45_format},
-        {{"glm47", "glm45", "", "", {}}, nullptr},
         {{"granite",
           "",
           "Granite 3.0 to 3.3",
@@ -93,24 +52,6 @@ std::vector<ToolFormatEntry> make_tool_entries() {
           "functools[{\"name\": ..., \"arguments\": {...}}]",
           {"<|tool_call|>", "<|/tool_call|>"}},
          phi4_mini_json_format},
-        {{"kimi_k2",
-          "",
-          "Kimi-K2, Kimi-K2-Thinking, Kimi-K2.5",
-          "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0"
-          "<|tool_call_argument_begin|>{...}<|tool_call_end|>",
-          {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>",
-           "<|tool_call_argument_begin|>", "<|tool_call_end|>"}},
-         kimi_k2_format},
-        {{"minimax_m2",
-          "",
-          "MiniMax-M2, MiniMax-M2.1",
-          "<minimax:tool_call><invoke name=\"NAME\"><parameter name=\"KEY\">VALUE</parameter>",
-          {"<minimax:tool_call>", "</minimax:tool_call>"}},
-         minimax_m2_format},
-        {{"openai", "", "gpt-oss",
-          "<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{...}<|call|>",
-          kHarmonyTokens},
-         nullptr},
         {{"internlm",
           "",
           "InternLM2, InternLM2.5, InternLM3",
@@ -132,6 +73,90 @@ std::vector<ToolFormatEntry> make_tool_entries() {
            "[TOOL_CALLS]"}},
          generic_json_format},
     };
+}
+
+// Calls whose parameters stand between tags.
+std::vector<ToolFormatEntry> tagged_call_entries() {
+    return {
+        {{"qwen3_coder",
+          "",
+          "Qwen3-Coder, Qwen3.5, Nemotron 3 Nano, Step-3.5",
+          "<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>",
+          {"<tool_call>", "</tool_call>"}},
+         qwen3_coder_format},
+        {{"qwen3_xml", "qwen3_coder", "", "", {}}, nullptr},
+        {{"seed_oss",
+          "",
+          "Seed-OSS",
+          "<seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function>"
+          "</seed:tool_call>",
+          {"<seed:tool_call>", "</seed:tool_call>"}},
+         seed_oss_format},
+        {{"deepseek_v32",
+          "",
+          "DeepSeek-V3.2, DeepSeek-V4",
+          "<｜DSML｜function_calls><｜DSML｜invoke name=\"NAME\"> with parameters",
+          {"｜DSML｜"}},
+         deepseek_v32_format},
+        {{"deepseek_v4", "deepseek_v32", "", "", {}}, nullptr},
+        {{"glm45",
+          "",
+          "GLM-4.5, GLM-4.6, GLM-4.7",
+          "<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>",
+          {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>",
+           "</arg_value>"}},
+         glm45_format},
+        {{"glm47", "glm45", "", "", {}}, nullptr},
+        {{"minimax_m2",
+          "",
+          "MiniMax-M2, MiniMax-M2.1",
+          "<minimax:tool_call><invoke name=\"NAME\"><parameter name=\"KEY\">VALUE</parameter>",
+          {"<minimax:tool_call>", "</minimax:tool_call>"}},
+         minimax_m2_format},
+    };
+}
+
+// Calls in Python, in sections with names of their own, in messages.
+std::vector<ToolFormatEntry> further_entries() {
+    return {
+        {{"pythonic",
+          "",
+          "Llama 3.2, Llama 4, LFM2, ToolACE",
+          "[NAME(KEY=VALUE, ...), ...]",
+          {"<|python_start|>", "<|python_end|>", "<|tool_call_start|>", "<|tool_call_end|>"}},
+         pythonic_format},
+        {{"llama4_pythonic", "pythonic", "", "", {}}, nullptr},
+        {{"deepseek_v3", "", "DeepSeek-V3, DeepSeek-R1",
+          "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, arguments in a "
+          "fence",
+          kDeepSeekTokens},
+         deepseek_v3_format},
+        {{"deepseek_v31", "", "DeepSeek-V3.1",
+          "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{...}<｜tool▁call▁end｜>",
+          kDeepSeekTokens},
+         deepseek_v31_format},
+        {{"kimi_k2",
+          "",
+          "Kimi-K2, Kimi-K2-Thinking, Kimi-K2.5",
+          "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0"
+          "<|tool_call_argument_begin|>{...}<|tool_call_end|>",
+          {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>",
+           "<|tool_call_argument_begin|>", "<|tool_call_end|>"}},
+         kimi_k2_format},
+        {{"openai", "", "gpt-oss",
+          "<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{...}<|call|>",
+          kHarmonyTokens},
+         nullptr},
+    };
+}
+
+std::vector<ToolFormatEntry> make_tool_entries() {
+    std::vector<ToolFormatEntry> entries;
+    for (auto make : {json_call_entries, tagged_call_entries, further_entries}) {
+        std::vector<ToolFormatEntry> some = make();
+        std::move(some.begin(), some.end(), std::back_inserter(entries));
+    }
+    return entries;
 }
 
 ReasoningTags tags(std::vector<std::string_view> begins, std::vector<std::string_view> ends) {

@@ -1,15 +1,19 @@
-// phi4_mini_json: functools[{"name": ..., "arguments": {...}}, ...].
-// Source: the chat template of Phi-4-mini.
+// phi4_mini_json: functools[{"name": ..., "arguments": {...}}, ...], or the list between tokens.
+// Source: the chat template and the model card of Phi-4-mini.
 #include "lib/chat/output/formats/tool_formats.h"
 #include "lib/chat/output/json_calls.h"
 
 namespace nvllm::output {
 namespace {
 
+constexpr std::string_view kPhiCall = "<|tool_call|>";
+
 Reading<FoundCalls> read_phi4_calls(TextReader& in, const ParameterTypes& /*types*/) {
-    const bool marker = co_await in.take("functools");
+    const bool token = co_await in.take(kPhiCall);
+    if (token) co_await skip_space(in);
+    const bool word = co_await in.take("functools");
     const bool more = co_await skip_space(in);
-    if (!marker || !more || in.peek() != '[') co_return std::nullopt;
+    if (!(token || word) || !more || in.peek() != '[') co_return std::nullopt;
     auto calls = co_await read_bare_json_calls(in);
     co_return calls;
 }
@@ -18,7 +22,8 @@ Reading<FoundCalls> read_phi4_calls(TextReader& in, const ParameterTypes& /*type
 
 ToolCallFormat phi4_mini_json_format() {
     ToolCallFormat format;
-    format.call_begins = {"functools"};
+    format.section_ends = {"<|/tool_call|>"};
+    format.call_begins = {"functools", kPhiCall};
     format.read_calls = read_phi4_calls;
     return format;
 }
