@@ -32,18 +32,23 @@ class MarkerSearch {
     // Gives all text before the next byte that a marker may begin with.
     void give_plain_text(TextReader& in);
     void give_text(std::string_view text) {
-        const bool space = trimmed(text).empty();
-        if (space && in_section && num_calls_in_section > 0) return;  // the form's own
+        // White space after a call in its section is the form's own.
+        while (in_section && after_call_ && !text.empty() && is_space(text.front()))
+            text.remove_prefix(1);
         answer_.content(text);
-        if (space) return;
+        if (trimmed(text).empty()) return;
         begun_ = true;
+        after_call_ = false;
         if (!in_section) num_calls_in_section = 0;
     }
 
     bool in_section = false;
     size_t num_calls_in_section = 0;
     int num_cut_attempts = 0;
-    void call_was_given() { begun_ = true; }
+    void call_was_given() {
+        begun_ = true;
+        after_call_ = true;
+    }
 
   private:
     void add(const std::vector<std::string_view>& texts, MarkerKind kind) {
@@ -61,6 +66,7 @@ class MarkerSearch {
     size_t num_anywhere_ = 0;
     std::string first_bytes_;
     bool begun_ = false;
+    bool after_call_ = false;
 };
 
 Marker MarkerSearch::next(const TextReader& in, size_t& bytes_needed) const {
