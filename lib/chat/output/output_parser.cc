@@ -50,15 +50,22 @@ struct OutputParser::Machine {
         if (length == 0) return;
         pass(std::string_view(begun_character).substr(0, length));
         begun_character.erase(0, length);
+        rethrow();
     }
     void end() {
         pass(begun_character);
         begun_character.clear();
         if (text_reading) text.end();
         if (content_reading) content.end();
+        rethrow();
     }
 
   private:
+    // What a coroutine threw: want of memory, nothing that a text can cause.
+    void rethrow() {
+        for (auto* reading : {&text_reading, &content_reading})
+            if (*reading && (*reading)->done()) (*reading)->take();
+    }
     void pass(std::string_view whole) {
         if (text_reading) {
             text.push(whole);
