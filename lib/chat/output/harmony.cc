@@ -130,7 +130,8 @@ Reading<bool> read_body(TextReader& in, HarmonyReader& reader, bool as_written) 
             co_return true;
         }
         const size_t start = in.position();
-        const bool next = co_await in.take(kStart);
+        bool next = co_await in.take(kStart);
+        if (!next) next = co_await in.take(kChannel);  // the end before it is missing
         in.rewind(start);
         if (next) co_return true;
         reader.give("<");

@@ -243,7 +243,7 @@ TEST_CASE("a hostile text takes time in proportion to its length") {
          {"<tool_call>{\"name\": \"", "<tool_call>\n<function=a>\n<parameter=b>\n", "[a(b='",
           "{\"name\": ", "[TOOL_CALLS]a[ARGS]{\"", "functools["}) {
         std::string text;
-        while (text.size() < 200'000) text += part;
+        while (text.size() < 40'000) text += part;
         for (const char* format :
              {"hermes", "qwen3_coder", "pythonic", "json", "mistral", "llama3_json"}) {
             Case test;
