@@ -12,6 +12,7 @@ Command model_command();
 Command plan_command();
 Command tokens_command();
 Command template_command();
+Command tools_command();
 Command cache_command();
 Command table_command();
 Command tree_command();
