@@ -61,6 +61,8 @@ function(nvllm_room path)
     nvllm_precompile(nvllm_${name})
     if(NVLLM_PRECOMPILE)
         set_target_properties(nvllm_${name} PROPERTIES UNITY_BUILD ON)
+        # A file of a unity build is an included one: what it keeps to itself is no fault there.
+        target_compile_options(nvllm_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
         list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_SOURCE_DIR}/${path}/)
         set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()

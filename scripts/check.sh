@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The slower checks: layers, sizes and words, formatting, a short clang-tidy list over what changed lately, instruction counts beside the expected
-# ones, every test under AddressSanitizer and UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing.
+# ones, tests under AddressSanitizer and UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing.
 # FUZZ_SECONDS sets the time for each fuzz target (20). Safe to repeat.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,7 +28,7 @@ scripts/check_counts.sh
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 cmake --preset dev >/dev/null
 cmake --build --preset dev -j "$jobs"
-UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure -j 2
+UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure -j 2 -LE soak
 
 step "threaded tests under ThreadSanitizer"
 cmake --preset tsan >/dev/null

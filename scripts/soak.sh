@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The long tests of the server, and of nvllm-quantize: the fault table's rows at their full sizes, slow clients by slowhttptest,
-# rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults. Builds nothing: NVLLM_BIN
-# (build/release/bin) has the programs and test_lib_server.
+# rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults. NVLLM_BIN
+# (build/release/bin) has the programs and test_lib_server; nothing is built but for "sanitized", the tests under sanitizers that
+# scripts/check.sh leaves out.
 #
-#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed]     all of them when none is named
+#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [sanitized]     all of them when none is named
 #
 # SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
 set -euo pipefail
@@ -12,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
 export NVLLM_BIN
-parts=${*:-rows slow rate egress mixed}
+parts=${*:-rows slow rate egress mixed sanitized}
 minutes=${SOAK_MINUTES:-30}
 seed=${SOAK_SEED:-$(date +%s)}
 work=$(mktemp -d)
@@ -143,9 +144,17 @@ mixed() {
     python3 -B tests/end_to_end/soak.py --minutes "$minutes" --seed "$seed" --clients 12 --model models/demo --isolation process
 }
 
+# The tests of the sanitized build that are too long for scripts/check.sh.
+sanitized() {
+    step "long tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+    cmake --preset dev >/dev/null
+    cmake --build --preset dev -j "$(build_jobs)"
+    ctest --test-dir build/dev --output-on-failure -j 2 -L soak
+}
+
 for part in $parts; do
     case $part in
-        rows | slow | rate | egress | mixed) "$part" ;;
-        *) echo "no part '$part'; there are rows, slow, rate, egress and mixed" >&2; exit 64 ;;
+        rows | slow | rate | egress | mixed | sanitized) "$part" ;;
+        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed and sanitized" >&2; exit 64 ;;
     esac
 done
