@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The slower checks: layers, sizes and words, formatting, a short clang-tidy list over what changed lately, instruction counts beside the expected
-# ones, tests under AddressSanitizer and UndefinedBehaviorSanitizer, the threaded tests under ThreadSanitizer, and fuzzing.
-# FUZZ_SECONDS sets the time for each fuzz target (20). Safe to repeat.
+# ones, the shorter tests under AddressSanitizer and UndefinedBehaviorSanitizer, threads under ThreadSanitizer, and fuzzing.
+# FUZZ_SECONDS sets the time for each fuzz target (5). What takes longer is in scripts/soak.sh. Safe to repeat.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -30,14 +30,8 @@ cmake --preset dev >/dev/null
 cmake --build --preset dev -j "$jobs"
 UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/dev --output-on-failure -j 2 -LE soak
 
-step "threaded tests under ThreadSanitizer"
-cmake --preset tsan >/dev/null
-threaded="test_lib_engine test_lib_execute test_lib_base test_lib_system test_thread_pool"
-# shellcheck disable=SC2086  # a list of words is meant
-cmake --build --preset tsan -j "$jobs" --target $threaded
-# AVX2's kernels are the instrumented ones (cmake/rooms.cmake).
-# shellcheck disable=SC2086
-printf '%s\n' $threaded | xargs -P "$jobs" -I{} env NVLLM_ISA=avx2 build/tsan/bin/{}
+step "threads and queues under ThreadSanitizer"
+scripts/check_threads.sh test_lib_base test_lib_system test_thread_pool
 
 step "quantized models in transformers"
 if python3 -c 'import compressed_tensors, transformers, torch' 2>/dev/null; then
@@ -47,4 +41,4 @@ else
 fi
 
 step "fuzzing"
-scripts/fuzz.sh
+FUZZ_SECONDS=${FUZZ_SECONDS:-5} scripts/fuzz.sh

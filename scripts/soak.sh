@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The long tests of the server, and of nvllm-quantize: the fault table's rows at their full sizes, slow clients by slowhttptest,
 # rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults. NVLLM_BIN
-# (build/release/bin) has the programs and test_lib_server; nothing is built but for "sanitized", the tests under sanitizers that
-# scripts/check.sh leaves out.
+# (build/release/bin) has the programs and test_lib_server; the last three parts build what they
+# need: they are what scripts/check.sh leaves out or makes short.
 #
-#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [sanitized]     all of them when none is named
+#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [sanitized] [threads] [fuzz]     all of them when none is named
 #
 # SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
 set -euo pipefail
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
 export NVLLM_BIN
-parts=${*:-rows slow rate egress mixed sanitized}
+parts=${*:-rows slow rate egress mixed sanitized threads fuzz}
 minutes=${SOAK_MINUTES:-30}
 seed=${SOAK_SEED:-$(date +%s)}
 work=$(mktemp -d)
@@ -152,9 +152,20 @@ sanitized() {
     ctest --test-dir build/dev --output-on-failure -j 2 -L soak
 }
 
+threads() {
+    step "all threads under ThreadSanitizer"
+    scripts/check_threads.sh
+}
+
+# Each target for ten minutes.
+fuzz() {
+    step "fuzzing"
+    FUZZ_SECONDS=${FUZZ_SECONDS:-600} scripts/fuzz.sh
+}
+
 for part in $parts; do
     case $part in
-        rows | slow | rate | egress | mixed | sanitized) "$part" ;;
-        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed and sanitized" >&2; exit 64 ;;
+        rows | slow | rate | egress | mixed | sanitized | threads | fuzz) "$part" ;;
+        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed, sanitized, threads and fuzz" >&2; exit 64 ;;
     esac
 done
