@@ -89,7 +89,10 @@ class Server::Core {
     }
 
     // Engines may still compute requests that were cut off: they end before the objects they call.
-    ~Core() { loader.end(); }
+    ~Core() {
+        batches.reset();
+        loader.end();
+    }
 
     void listen() {
         std::vector<Endpoint> endpoints = endpoints_of(config.addresses, manager.sockets());
@@ -108,6 +111,7 @@ class Server::Core {
 
     void run() {
         loader.begin([this](bool is_loaded) { is_loaded ? say_ready() : abort(); });
+        if (batches) batches->begin();
         tick_later();
         http.run();
         if (!loader.is_loading()) loader.wait();
@@ -120,6 +124,7 @@ class Server::Core {
                                                config.shutdown_timeout_s, active.size());
         log_info(status);
         manager.stopping(status, patience + kShutdownReserve);
+        if (batches) batches->end();
         http.close_passed_listeners();
         http.post(
             [this, patience] { shutdown.wait_until(std::chrono::steady_clock::now() + patience); });
@@ -174,6 +179,7 @@ class Server::Core {
             .metrics = metrics,
             .reserve = reserve,
             .admission = {keys, server_admission(config.admission), config.keys.cache_isolation},
+            .batches = batches.get(),
             .controls = make_controls(),
             .openapi = write_json(openapi_document(route_table(), version, config))};
     }
@@ -223,6 +229,16 @@ class Server::Core {
                                              .code = "queue_full",
                                              .retry_after_s = 1,
                                              .type = "overloaded_error"}));
+    }
+
+    std::unique_ptr<BatchService> make_batches() {
+        if (!config.batches.is_on()) return nullptr;
+        return std::make_unique<BatchService>(
+            config.batches, [this](std::shared_ptr<BatchTransaction> line) {
+                const Route* route = route_table().find("POST", line->request().path);
+                if (!line->acting_key->empty()) line->notes.set_key(*line->acting_key);
+                return text.try_run([this, route, line] { run_route(*route, context, line); });
+            });
     }
 
     void name_request(HttpTransaction& transaction) {
@@ -307,6 +323,7 @@ class Server::Core {
         {config.admission, config.requests}, config.served.backup_model, models, metrics};
     ActiveRequests active;
     RequestFilter filter{route_table(), config.filter, keys};
+    std::unique_ptr<BatchService> batches = make_batches();
     RouteContext context;
     MaintenanceLoop maintenance{{config, manager, metrics, models, loader, active, text, reserve}};
     TaskPool text;  // its tasks use all of the above

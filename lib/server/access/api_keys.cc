@@ -197,6 +197,13 @@ std::vector<ApiKey> KeyRing::all() const {
     return keys_;
 }
 
+std::optional<ApiKey> KeyRing::find_named(std::string_view name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(keys_, name, &ApiKey::name);
+    if (found == keys_.end()) return std::nullopt;
+    return *found;
+}
+
 std::optional<ApiKey> KeyRing::find(std::string_view authorization) const {
     const bool is_bearer = authorization.size() > kScheme.size() &&
                            equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme);

@@ -121,6 +121,8 @@ class KeyRing {
     // The key of "Bearer <key>". Takes as long for a near miss as for any other: digests of fixed
     // length are compared in constant time, all of them.
     std::optional<ApiKey> find(std::string_view authorization) const;
+    // The key of that name.
+    std::optional<ApiKey> find_named(std::string_view name) const;
 
   private:
     mutable std::mutex mutex_;

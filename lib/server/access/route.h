@@ -36,6 +36,8 @@ struct RouteSchema {
     // The `content` of a 200: media types and their schemas.
     nlohmann::ordered_json (*response)() = nullptr;
     std::optional<RequestBodySchema> body = {};
+    // The `content` of a body that is none of these calls.
+    nlohmann::ordered_json (*other_body)() = nullptr;
     std::string_view description = {};
     std::string_view query_parameter = {};  // an optional one
     std::string_view unavailable = {};      // describes a 503 whose body is a State; empty: none

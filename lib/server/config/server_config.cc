@@ -43,6 +43,7 @@ OptionList<ServerConfig> server_options() {
     add_answers(list);
     list.include(&ServerConfig::log, server_log_options());
     list.include(&ServerConfig::alerts, alert_options());
+    list.include(&ServerConfig::batches, batch_options());
     return list;
 }
 

@@ -8,6 +8,7 @@
 #include "lib/server/access/admission_options.h"
 #include "lib/server/access/filter_options.h"
 #include "lib/server/access/key_options.h"
+#include "lib/server/batches/batch_options.h"
 #include "lib/server/http/address_options.h"
 #include "lib/server/http/connection_options.h"
 #include "lib/server/models/served_model_options.h"
@@ -29,6 +30,7 @@ struct ServerConfig {
     RequestLimits requests;
     ServerLogOptions log;
     AlertOptions alerts;
+    BatchOptions batches;
     double shutdown_timeout_s = 30.0;
     int32_t tokenizer_threads = 2;
 };

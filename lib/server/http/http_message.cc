@@ -27,6 +27,7 @@ constexpr std::array kStatuses = {
     StatusRow{404, "Not Found"},
     StatusRow{405, "Method Not Allowed"},
     StatusRow{408, "Request Timeout"},
+    StatusRow{409, "Conflict"},
     StatusRow{413, "Content Too Large"},
     StatusRow{414, "URI Too Long"},
     StatusRow{415, "Unsupported Media Type"},
@@ -86,6 +87,18 @@ const std::string* HttpRequest::header(std::string_view name) const {
     const auto found = std::ranges::find_if(
         headers, [&](const HttpHeader& header) { return equal_ignoring_case(header.name, name); });
     return found == headers.end() ? nullptr : &found->value;
+}
+
+std::optional<std::string> HttpRequest::query_value(std::string_view name) const {
+    std::string_view rest = query;
+    while (!rest.empty()) {
+        const std::string_view pair = rest.substr(0, rest.find('&'));
+        rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
+        const size_t equals = std::min(pair.find('='), pair.size());
+        if (pair.substr(0, equals) != name) continue;
+        return percent_decoded(pair.substr(std::min(equals + 1, pair.size())));
+    }
+    return std::nullopt;
 }
 
 std::string_view reason_phrase(int status) {

@@ -26,6 +26,8 @@ struct HttpRequest {
 
     // The first header of this name, in whatever case it was written; null when there is none.
     const std::string* header(std::string_view name) const;
+    // The value of "?name=value", percent-decoded; nothing when it is not there.
+    std::optional<std::string> query_value(std::string_view name) const;
 };
 
 struct HttpResponse {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ class HttpTransaction {
 
     // Chosen by the client or made here, and unique then.
     std::string request_id;
+    // The name of the API key that the server itself acts for, where no client sent the request:
+    // of a line of a batch. Empty: of none.
+    std::optional<std::string> acting_key = {};
     // Headers of every response. Set before respond() or stream().
     std::vector<HttpHeader> response_headers;
     RequestNotes notes;

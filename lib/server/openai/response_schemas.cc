@@ -1,6 +1,7 @@
 // Schemas from the field lists of the responses.
 #include "lib/server/openai/response_schemas.h"
 
+#include "lib/server/openai/batch_types.h"
 #include "lib/server/openai/response_fields.h"
 #include "lib/server/openai/status_response.h"
 
@@ -20,7 +21,8 @@ nlohmann::ordered_json response_schemas() {
     using namespace responses;
     return named_schemas<Error, Usage, CompletionLogprobs, ChatLogprobs, Completion,
                          CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Model,
-                         ModelList, Tokens, Text, TokenizerInfo, State, Version, Load, Status>();
+                         ModelList, Tokens, Text, TokenizerInfo, State, Version, Load, Status,
+                         StoredFile, FilePage, RemovedFile, Batch, BatchPage>();
 }
 
 }  // namespace nvllm::server

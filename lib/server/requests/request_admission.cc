@@ -69,6 +69,17 @@ ApiError fragmented() {
 
 // While blocks are to be moved together (--defrag-threshold), what would take half of those that
 // are left has to wait.
+ApiError no_such_key() {
+    return {.status = 401,
+            .message = "the key that this batch was made with is none any more",
+            .code = "invalid_api_key"};
+}
+
+// A batch may outlive its key.
+bool has_lost_its_key(const Applicant& applicant, const std::optional<ApiKey>& key) {
+    return applicant.acting_key && !applicant.acting_key->empty() && !key;
+}
+
 bool is_too_large_for_now(const HostedModel& model, int64_t prompt_tokens) {
     const double threshold = model.config().scheduling.scheduler.defrag_threshold;
     if (threshold <= 0.0) return false;
@@ -101,6 +112,7 @@ Result<std::vector<Request>> prepare(const HostedModel& model,
 }  // namespace
 
 std::optional<ApiKey> RequestAdmission::key_of(const Applicant& applicant) const {
+    if (applicant.acting_key) return keys_.find_named(*applicant.acting_key);
     if (applicant.authorization == nullptr) return std::nullopt;
     return keys_.find(*applicant.authorization);
 }
@@ -137,6 +149,7 @@ std::optional<Admitted> RequestAdmission::admit(const Applicant& applicant, ApiE
         return refuse(std::move(why));
     };
     const auto key = key_of(applicant);
+    if (has_lost_its_key(applicant, key)) return refuse(no_such_key());
     if (auto why = take_permits(applicant, key, admitted.permit)) return reject(*why);
     auto prepared = prepare(applicant.model, applicant.inputs);
     if (!prepared) {

@@ -18,7 +18,9 @@ namespace nvllm::server {
 struct Applicant {
     HostedModel& model;
     const std::string* authorization;  // the header; null if absent
-    const char* prompt_field;          // the name of the prompt in the body, for its faults
+    // The key that the server itself acts for, as HttpTransaction has it.
+    const std::optional<std::string>& acting_key;
+    const char* prompt_field;  // the name of the prompt in the body, for its faults
     const std::vector<RequestInput>& inputs;
     int64_t num_sequences;  // of all inputs together
 };

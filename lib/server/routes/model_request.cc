@@ -56,6 +56,7 @@ std::optional<Admitted> admit(RouteContext& context, const TransactionPointer& t
     auto admitted =
         context.admission.admit({.model = model,
                                  .authorization = transaction->request().header("Authorization"),
+                                 .acting_key = transaction->acting_key,
                                  .prompt_field = prompt_field,
                                  .inputs = inputs,
                                  .num_sequences = num_sequences},

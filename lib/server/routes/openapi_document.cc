@@ -113,6 +113,10 @@ Json operation(const Route& route) {
         json["requestBody"]["required"] = true;
         json["requestBody"]["content"] = content_of(route.schema.body->name);
     }
+    if (route.schema.other_body != nullptr) {
+        json["requestBody"]["required"] = true;
+        json["requestBody"]["content"] = route.schema.other_body();
+    }
     if (!route.schema.description.empty()) json["description"] = route.schema.description;
     json["responses"] = responses(route);
     return json;

@@ -10,6 +10,7 @@
 #include "lib/base/task_pool.h"
 #include "lib/server/access/api_keys.h"
 #include "lib/server/access/route.h"
+#include "lib/server/batches/batch_service.h"
 #include "lib/server/config/server_config.h"
 #include "lib/server/http/api_error.h"
 #include "lib/server/http/memory_reserve.h"
@@ -40,6 +41,7 @@ struct RouteContext {
     ServerMetrics& metrics;
     const MemoryReserve& reserve;
     RequestAdmission admission;
+    BatchService* batches;  // null without --batch-dir
     ServerControls controls;
     std::string openapi;  // the document
     std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();

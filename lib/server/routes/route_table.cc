@@ -8,7 +8,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::array<const Route*, 25> kRoutes = {
+constexpr std::array<const Route*, 33> kRoutes = {
     &routes::chat_page,    &routes::live,
     &routes::ready,        &routes::health,
     &routes::ping,         &routes::version,
@@ -16,7 +16,11 @@ constexpr std::array<const Route*, 25> kRoutes = {
     &routes::metrics,      &routes::status,
     &routes::models,       &routes::model,
     &routes::completions,  &routes::chat_completions,
-    &routes::embeddings,   &routes::tokenize,
+    &routes::embeddings,   &routes::upload_file,
+    &routes::files,        &routes::file,
+    &routes::remove_file,  &routes::create_batch,
+    &routes::batches,      &routes::batch,
+    &routes::cancel_batch, &routes::tokenize,
     &routes::detokenize,   &routes::tokenizer_info,
     &routes::drain,        &routes::reload_keys,
     &routes::resize_cache, &routes::dump_state,
