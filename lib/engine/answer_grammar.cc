@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -13,45 +12,17 @@
 namespace nvllm {
 namespace {
 
-// What the matcher throws must end one request, not the engine thread: then no token may come.
 class GrammarConstraint : public AnswerConstraint {
   public:
     explicit GrammarConstraint(const SharedGrammar& grammar) : matcher_(grammar) {}
 
-    bool fill_mask(std::span<uint32_t> mask) override {
-        try {
-            if (!has_failed_) return matcher_.fill_mask(mask);
-        } catch (const std::exception& error) {
-            fail(error);
-        }
-        std::ranges::fill(mask, 0);
-        return true;
-    }
-    bool accept(int32_t token) override {
-        try {
-            return !has_failed_ && matcher_.accept(token);
-        } catch (const std::exception& error) {
-            fail(error);
-        }
-        return false;
-    }
-    void rollback(int32_t tokens) override {
-        try {
-            if (!has_failed_) matcher_.rollback(tokens);
-        } catch (const std::exception& error) {
-            fail(error);
-        }
-    }
-    bool has_ended() const override { return !has_failed_ && matcher_.has_ended(); }
+    bool fill_mask(std::span<uint32_t> mask) override { return matcher_.fill_mask(mask); }
+    bool accept(int32_t token) override { return matcher_.accept(token); }
+    void rollback(int32_t tokens) override { matcher_.rollback(tokens); }
+    bool has_ended() const override { return matcher_.has_ended(); }
 
   private:
-    void fail(const std::exception& error) {
-        log_warning(fmt::format("an answer's grammar failed: {}", error.what()));
-        has_failed_ = true;
-    }
-
     GrammarMatcher matcher_;
-    bool has_failed_ = false;
 };
 
 class GrammarSource : public AnswerConstraintSource {
