@@ -3,7 +3,7 @@
 # rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults. Builds nothing: NVLLM_BIN
 # (build/release/bin) has the programs and test_lib_server.
 #
-#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed]     all of them when none is named
+#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [structured]     all of them when none is named
 #
 # SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
 set -euo pipefail
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
 export NVLLM_BIN
-parts=${*:-rows slow rate egress mixed}
+parts=${*:-rows slow rate egress mixed structured}
 minutes=${SOAK_MINUTES:-30}
 seed=${SOAK_SEED:-$(date +%s)}
 work=$(mktemp -d)
@@ -143,9 +143,23 @@ mixed() {
     python3 -B tests/end_to_end/soak.py --minutes "$minutes" --seed "$seed" --clients 12 --model models/demo --isolation process
 }
 
+# 10,000 answers under 50 schemas, again with too few blocks and with workers that are killed, and some on the emulated device.
+structured() {
+    step "structured output, seed $seed"
+    local soak="python3 -B tests/end_to_end/soak_structured.py --seed $seed"
+    $soak
+    $soak --blocks 96
+    $soak --kill-every 5
+    if [ -e "$NVLLM_BIN/../test_modules/libnanovllm_cuda_emulated.so" ]; then
+        $soak --answers 200 --device cuda_emulated
+    else
+        echo "this build has no emulated device"
+    fi
+}
+
 for part in $parts; do
     case $part in
-        rows | slow | rate | egress | mixed) "$part" ;;
-        *) echo "no part '$part'; there are rows, slow, rate, egress and mixed" >&2; exit 64 ;;
+        rows | slow | rate | egress | mixed | structured) "$part" ;;
+        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed and structured" >&2; exit 64 ;;
     esac
 done
