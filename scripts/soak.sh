@@ -4,7 +4,7 @@
 # (build/release/bin) has the programs and test_lib_server; the last three parts build what they
 # need: they are what scripts/check.sh leaves out or makes short.
 #
-#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [sanitized] [threads] [fuzz]     all of them when none is named
+#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [structured] [sanitized] [threads] [fuzz]     all of them when none is named
 #
 # SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
 set -euo pipefail
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
 export NVLLM_BIN
-parts=${*:-rows slow rate egress mixed sanitized threads fuzz}
+parts=${*:-rows slow rate egress mixed structured sanitized threads fuzz}
 minutes=${SOAK_MINUTES:-30}
 seed=${SOAK_SEED:-$(date +%s)}
 work=$(mktemp -d)
@@ -144,6 +144,20 @@ mixed() {
     python3 -B tests/end_to_end/soak.py --minutes "$minutes" --seed "$seed" --clients 12 --model models/demo --isolation process
 }
 
+# 10,000 answers under 50 schemas, again with too few blocks and with workers that are killed, and some on the emulated device.
+structured() {
+    step "structured output, seed $seed"
+    local soak="python3 -B tests/end_to_end/soak_structured.py --seed $seed"
+    $soak
+    $soak --blocks 96
+    $soak --kill-every 5
+    if [ -e "$NVLLM_BIN/../test_modules/libnanovllm_cuda_emulated.so" ]; then
+        $soak --answers 200 --device cuda_emulated
+    else
+        echo "this build has no emulated device"
+    fi
+}
+
 # The tests of the sanitized build that are too long for scripts/check.sh.
 sanitized() {
     step "long tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -165,7 +179,7 @@ fuzz() {
 
 for part in $parts; do
     case $part in
-        rows | slow | rate | egress | mixed | sanitized | threads | fuzz) "$part" ;;
-        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed, sanitized, threads and fuzz" >&2; exit 64 ;;
+        rows | slow | rate | egress | mixed | structured | sanitized | threads | fuzz) "$part" ;;
+        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed, structured, sanitized, threads and fuzz" >&2; exit 64 ;;
     esac
 done

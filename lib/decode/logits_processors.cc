@@ -301,9 +301,18 @@ constexpr auto kProcessors = [] {
 std::span<const LogitsProcessor> logits_processors() { return kProcessors; }
 
 void forbid_all_but(std::span<const uint32_t> token_mask, std::span<float> row) {
-    for (size_t token = 0; token < row.size(); ++token) {
-        const bool is_allowed = (token_mask[token / 32] >> (token % 32) & 1) != 0;
-        if (!is_allowed) row[token] = kForbidden;
+    for (size_t first = 0; first < row.size(); first += 32) {
+        const std::span<float> part = row.subspan(first, std::min<size_t>(32, row.size() - first));
+        const uint32_t word = token_mask[first / 32];
+        // Most words are all zeros or all ones.
+        if (word == ~uint32_t{0}) continue;
+        if (word == 0) {
+            std::ranges::fill(part, kForbidden);
+            continue;
+        }
+        for (size_t bit = 0; bit < part.size(); ++bit) {
+            if ((word >> bit & 1) == 0) part[bit] = kForbidden;
+        }
     }
 }
 

@@ -45,10 +45,9 @@ Fault not_numbers() {
 }
 
 Fault no_token_left() {
-    return {
-        ErrorKind::bad_data,
-        "no token is left to choose: logit_bias, min_tokens and the penalties forbid every one or "
-        "drive scores to infinity"};
+    return {ErrorKind::bad_data,
+            "no token is left to choose: logit_bias, min_tokens and the penalties forbid every one "
+            "that the grammar allows, if there is one, or drive scores to infinity"};
 }
 
 Result<SampledToken> sample(const SequenceSamplingState& state, std::span<float> logits,

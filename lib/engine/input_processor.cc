@@ -47,7 +47,8 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
       vocab_size_(static_cast<int32_t>(config.vocab_size)),
       hidden_size_(config.hidden_size),
       max_model_len_(max_model_len),
-      conversations_(tokenizer_, config.model_type, chat_template) {}
+      conversations_(tokenizer_, config.model_type, chat_template),
+      grammars_(std::make_unique<AnswerGrammars>(tokenizer_, vocab_size_, eos_token_ids_)) {}
 
 Result<Request> InputProcessor::process(const RequestInput& input) const {
     if (input.pooling) return process_pooling(input);
@@ -72,8 +73,11 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     truncate(input, std::max(1, sampling.max_tokens.value_or(1)), *ids);
     if (auto wrong = check_ids(*ids, 1)) return *wrong;
     if (auto wrong = bound_length(static_cast<int32_t>(ids->size()), sampling)) return *wrong;
+    auto constraint = this->constraint(input);
+    if (!constraint) return constraint.fault();
 
     Request request;
+    request.constraint = std::move(*constraint);
     request.prompt_token_ids = std::move(*ids);
     request.sampling = std::move(sampling);
     request.eos_token_ids = eos_token_ids_;
@@ -84,6 +88,23 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     return request;
+}
+
+// The last step of a request that is right otherwise: to compile takes the longest.
+Result<std::shared_ptr<const AnswerConstraintSource>> InputProcessor::constraint(
+    const RequestInput& input) const {
+    if (!input.grammar) return std::shared_ptr<const AnswerConstraintSource>();
+    if (input.sampling.use_beam_search) {
+        return fault("use_beam_search: beams cannot be held to a grammar; leave one of them out",
+                     "use_beam_search");
+    }
+    if (input.sampling.ignore_eos) {
+        return fault(
+            "ignore_eos: an answer that is held to a grammar ends where the grammar does; "
+            "leave one of them out",
+            "ignore_eos");
+    }
+    return grammars_->compile(*input.grammar);
 }
 
 std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,
@@ -105,6 +126,7 @@ std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,
 }
 
 Result<Request> InputProcessor::process_pooling(const RequestInput& input) const {
+    if (input.grammar) return fault("a vector of a text cannot be held to a grammar");
     if (auto wrong = input.pooling->check(hidden_size_)) return *wrong;
     auto ids = prompt_ids(input);
     if (!ids) return ids.fault();

@@ -13,6 +13,8 @@
 #include "lib/chat/conversation_renderer.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/pooling_config.h"
+#include "lib/engine/answer_grammar.h"
+#include "lib/grammar/grammar_spec.h"
 #include "lib/request/request.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -31,6 +33,7 @@ struct RequestInput {
     std::optional<PoolingParams> pooling;
     std::vector<std::string>
         bad_words;  // texts that are never written; added to sampling.bad_words as tokens
+    std::optional<GrammarSpec> grammar = {};  // what the answer is held to
     std::string cache_salt;
     int32_t priority = 0;
     // Only so many tokens of the prompt, its last ones; what the tokenizer puts around a text
@@ -49,8 +52,8 @@ class InputProcessor {
                    const GenerationConfig& generation, const PoolingConfig& pooling,
                    int32_t max_model_len, const std::string& chat_template = "");
 
-    // A request without id, arrival time or drawn seed. Faults: bad_data, naming the field and the
-    // limit.
+    // A request without id, arrival time or drawn seed. A grammar that was not compiled before may
+    // take GrammarLimits::seconds. Faults: bad_data, naming the field and the limit.
     Result<Request> process(const RequestInput& input) const;
 
     // Sampling as generation_config.json has it, over the library's defaults. `do_sample: false`
@@ -83,6 +86,9 @@ class InputProcessor {
     // `num_answer`: tokens that have to fit after them.
     std::optional<Fault> check_ids(const std::vector<int32_t>& ids, int32_t num_answer) const;
     Result<Request> process_pooling(const RequestInput& input) const;
+    // What the answer is held to; null without a grammar.
+    Result<std::shared_ptr<const AnswerConstraintSource>> constraint(
+        const RequestInput& input) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     GenerationConfig generation_;
@@ -95,6 +101,7 @@ class InputProcessor {
     int64_t hidden_size_;
     int32_t max_model_len_;
     ConversationRenderer conversations_;
+    std::unique_ptr<AnswerGrammars> grammars_;
 };
 
 }  // namespace nvllm

@@ -34,16 +34,30 @@ void check_accepted(std::span<const int32_t> drafts, const std::vector<int32_t>&
             "accepts a draft that it did not get");
 }
 
-void check_step(const PlanEntry& entry, std::span<const int32_t> drafts, const SequenceStep& step,
+// `mask`: of each row that samples; empty: any token may be chosen.
+void check_allowed(std::span<const uint32_t> mask, std::span<const int32_t> token_ids,
+                   int32_t vocab_size) {
+    if (mask.empty()) return;
+    const size_t words = (static_cast<size_t>(vocab_size) + 31) / 32;
+    for (size_t row = 0; row < token_ids.size(); ++row) {
+        const auto id = static_cast<size_t>(token_ids[row]);
+        const size_t word = row * words + id / 32;
+        require(word < mask.size() && (mask[word] >> (id % 32) & 1) != 0,
+                "chooses a token that its mask forbids");
+    }
+}
+
+void check_step(const PlanEntry& entry, const EntryExtras& extras, const SequenceStep& step,
                 int32_t vocab_size) {
     require(step.sequence == entry.sequence, "is of another sequence");
     const bool samples = entry.output == OutputKind::sample && !step.fault;
-    if (samples) check_accepted(drafts, step.token_ids);
+    if (samples) check_accepted(extras.drafts.token_ids, step.token_ids);
     const size_t num_tokens = step.token_ids.size();
     require(samples || num_tokens == 0, "has another number of tokens");
     for (const int32_t id : step.token_ids) {
         require(id >= 0 && id < vocab_size, "names no token");
     }
+    check_allowed(extras.token_mask, step.token_ids, vocab_size);
     require(step.logprobs.empty() || step.logprobs.size() == num_tokens,
             "has another number of logprobs");
     const bool searches = entry.output == OutputKind::candidates && !step.fault;
@@ -86,12 +100,13 @@ void check_extras(const StepResult& result, int32_t vocab_size) {
     }
 }
 
-// Each entry's drafts; extras are in the order of the entries.
-std::span<const int32_t> take_drafts(std::span<const EntryExtras>& extras, size_t entry) {
-    if (extras.empty() || extras.front().entry != entry) return {};
-    const std::span<const int32_t> drafts = extras.front().drafts.token_ids;
+// Each entry's extras, which are in the order of the entries.
+const EntryExtras& take_extras(std::span<const EntryExtras>& extras, size_t entry) {
+    static const EntryExtras kNone;
+    if (extras.empty() || extras.front().entry != entry) return kNone;
+    const EntryExtras& found = extras.front();
     extras = extras.subspan(1);
-    return drafts;
+    return found;
 }
 
 }  // namespace
@@ -101,7 +116,7 @@ void check_step_result(const BatchPlan& plan, const StepResult& result, int32_t 
     require(result.sequences.size() == plan.entries.size(), "has another number of sequences");
     std::span<const EntryExtras> extras = plan.extras;
     for (size_t i = 0; i < plan.entries.size(); ++i) {
-        check_step(plan.entries[i], take_drafts(extras, i), result.sequences[i], vocab_size);
+        check_step(plan.entries[i], take_extras(extras, i), result.sequences[i], vocab_size);
     }
     check_extras(result, vocab_size);
 }

@@ -16,8 +16,8 @@
 namespace nvllm {
 
 struct GrammarLimits {
-    double seconds = 2.0;                      // to compile one
-    size_t text_bytes = size_t{1} << 20;       // of a GrammarSpec
+    double seconds = 2.0;                       // to compile one
+    size_t text_bytes = size_t{1} << 20;        // of a GrammarSpec
     size_t compiled_bytes = size_t{256} << 20;  // of one
     size_t cached_bytes = size_t{512} << 20;    // of all that are kept; the least recently used go
 };

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/cache/cache_key_extras.h"
+#include "lib/request/answer_constraint.h"
 #include "lib/request/pooling_params.h"
 #include "lib/request/sampling_params.h"
 
@@ -23,14 +25,16 @@ struct Request {
     // Wanted is a vector and no text: nothing is generated, and of `sampling` nothing holds.
     std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;  // the model's end tokens
-    std::string cache_salt;              // requests with different salts share no cached blocks
-    std::string adapter;                 // its name and revision; empty: the model alone
-    int32_t adapter_id = 0;              // AddedSequence::adapter; 0: none
-    std::vector<MediaKey> media_keys;    // what stands behind placeholder tokens of the prompt
-    bool hides_logprobs = false;         // they are wanted to rank continuations only
-    bool wants_progress = false;         // outputs tell of the prompt's being computed, too
-    int32_t priority = 0;                // smaller first, for policies that look at it
-    double arrival_s = 0.0;              // on the engine's clock
+    // What each of its answers is held to; null: nothing. Not together with a beam search.
+    std::shared_ptr<const AnswerConstraintSource> constraint = {};
+    std::string cache_salt;            // requests with different salts share no cached blocks
+    std::string adapter;               // its name and revision; empty: the model alone
+    int32_t adapter_id = 0;            // AddedSequence::adapter; 0: none
+    std::vector<MediaKey> media_keys;  // what stands behind placeholder tokens of the prompt
+    bool hides_logprobs = false;       // they are wanted to rank continuations only
+    bool wants_progress = false;       // outputs tell of the prompt's being computed, too
+    int32_t priority = 0;              // smaller first, for policies that look at it
+    double arrival_s = 0.0;            // on the engine's clock
 };
 
 enum class FinishReason : uint8_t {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "lib/schedule/planning/answer_masks.h"
 #include "lib/schedule/planning/request_limits.h"
 #include "lib/schedule/stop_check.h"
 
@@ -55,6 +56,8 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     if (std::optional<Fault> fault = why_never(config, context_.cache, request)) {
         return *std::move(fault);
     }
+    NVLLM_CHECK(request.constraint == nullptr || !request.sampling.use_beam_search,
+                "beams are held to nothing");
     NVLLM_CHECK(request.adapter_id == 0 || !request.adapter.empty(),
                 "the cache distinguishes adapters by their names");
     const std::shared_ptr<ScheduledRequest> shared = requests_.add_request(request);
@@ -87,6 +90,7 @@ void Scheduler::add_sequence(const std::shared_ptr<ScheduledRequest>& shared,
                           .unsent_tokens = {},
                           .lease_end_s = {},
                           .drafts = {}}));
+    if (request.constraint) added.constraint = request.constraint->begin();
     added.sequence.longest_length = longest_length;
     added.sequence.turn = waiting_.next_turn();
     // Beams other than the first begin as forks.
@@ -183,6 +187,10 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
     }
     if (decision.finish) {
         finisher_.finish(scheduled, *decision.finish);
+        return;
+    }
+    if (!advance_constraint(scheduled, std::span(step.token_ids).first(num_accepted))) {
+        finisher_.finish(scheduled, FinishReason::error);
         return;
     }
     if (scheduled.removal != PendingRemoval::none && sequence.num_in_flight == 0) {

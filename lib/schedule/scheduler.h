@@ -88,8 +88,9 @@ class Scheduler {
 
     // The oldest uncommitted plan is done: its sequences advance or finish. `decisions` are those
     // of check_stop(), perhaps with fewer accepted tokens. Returns the sequences that finished;
-    // find() knows them until the following next() or commit(). REQUIRES: the same as check_stop();
-    // a sequence that samples and continues has a token accepted.
+    // find() knows them until the following next() or commit(). One whose constraint refuses a
+    // token finishes with an error that its decision does not have. REQUIRES: the same as
+    // check_stop(); a sequence that samples and continues has a token accepted.
     std::vector<SequenceId> commit(const StepResult& result,
                                    const std::vector<StopDecision>& decisions, double now_s);
 

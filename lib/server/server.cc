@@ -34,6 +34,9 @@ namespace {
 using std::chrono::milliseconds;
 
 // Length of the queue of the tokenizer threads, in tasks.
+// A grammar takes seconds at the worst: few wait for them.
+constexpr int32_t kGrammarThreads = 2;
+constexpr size_t kMaxWaitingGrammars = 256;
 constexpr size_t kMaxWaitingTasks = 8192;
 // How long last events and farewells may take to be written.
 constexpr milliseconds kFarewell{1000};
@@ -176,6 +179,7 @@ class Server::Core {
             .keys = keys,
             .active = active,
             .tokenizer_threads = text,
+            .grammar_threads = grammars,
             .metrics = metrics,
             .reserve = reserve,
             .admission = {keys, server_admission(config.admission), config.keys.cache_isolation},
@@ -326,6 +330,7 @@ class Server::Core {
     std::unique_ptr<BatchService> batches = make_batches();
     RouteContext context;
     MaintenanceLoop maintenance{{config, manager, metrics, models, loader, active, text, reserve}};
+    TaskPool grammars{kGrammarThreads, kMaxWaitingGrammars};
     TaskPool text;  // its tasks use all of the above
 };
 

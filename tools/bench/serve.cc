@@ -107,6 +107,8 @@ Json head_json(const ServeOptions& own, const std::string& model, const ArrivalO
     for (const HttpHeader& entry : headers_of(own.metadata, "--metadata")) {
         object[entry.name] = entry.value;
     }
+    object["structured_output"] =
+        own.structured_output ? Json(own.structured_output->string()) : Json(nullptr);
     object["request_rate"] =
         std::isinf(arrivals.request_rate) ? Json("inf") : Json(arrivals.request_rate);
     object["burstiness"] = arrivals.burstiness;
@@ -165,6 +167,13 @@ ServingOptions serving_of(const ServeOptions& own) {
                     .timeout_s = own.request_timeout_s};
     serving.temperature = own.temperature;
     serving.extra_body = own.extra_body;
+    if (own.structured_output) {
+        if (own.ignore_eos == true) {
+            throw Error(ErrorKind::usage, "--ignore-eos: not together with --structured-output");
+        }
+        serving.schema = read_file(*own.structured_output);
+        parse_json(serving.schema, own.structured_output->string());
+    }
     return serving;
 }
 

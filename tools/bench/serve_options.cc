@@ -62,6 +62,11 @@ void add_load(OptionList<ServeOptions>& list) {
              "Send prompts as token ids, not as text: every server computes the same tokens.");
     list.add("extra-body", &ServeOptions::extra_body, "Further fields of every request.",
              value_name("JSON"));
+    list.add(
+        "structured-output", &ServeOptions::structured_output,
+        "A JSON schema that every answer is held to. Such an answer ends where the schema lets "
+        "it, so ignore_eos is not sent.",
+        value_name("FILE"));
     list.add("seed", &ServeOptions::seed, "Of prompts, lengths and gaps.");
 }
 

@@ -98,10 +98,10 @@ std::string without_last_end(std::string text) {
 
 class Batch {
   public:
-    Batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling)
+    Batch(Engine& engine, const RunOptions& options, const AnswerDefaults& answers)
         : engine_(engine),
           options_(options),
-          sampling_(sampling),
+          answers_(answers),
           printer_(engine, output_format(options.output_format), stdout) {}
     // Output without a reader is not worth computing, and no listener may outlive the
     // printer.
@@ -192,7 +192,8 @@ class Batch {
         } else {
             completes_text_ = true;
         }
-        request.input.sampling = sampling_;
+        request.input.sampling = answers_.sampling;
+        request.input.grammar = answers_.grammar;
         submit(std::move(request), next_prompt());
     }
 
@@ -210,17 +211,19 @@ class Batch {
     void submit_ids(std::vector<int32_t> ids) {
         JsonRequest request;
         request.input.prompt = std::move(ids);
-        request.input.sampling = sampling_;
+        request.input.sampling = answers_.sampling;
+        request.input.grammar = answers_.grammar;
         submit(std::move(request), next_prompt());
     }
 
     void submit_line(const std::string& line, const std::string& place) {
-        auto request = request_from_json_text(line, sampling_);
+        auto request = request_from_json_text(line, answers_.sampling);
         if (!request) {
             printer_.add_fault({}, request.fault(), place);
             return;
         }
         add_system_prompt(*request);
+        if (!request->says_format) request->input.grammar = answers_.grammar;
         request->input.allow_special_in_messages = options_.allow_special_in_messages;
         submit(std::move(*request), place);
     }
@@ -252,7 +255,7 @@ class Batch {
 
     Engine& engine_;
     const RunOptions& options_;
-    const SamplingParams& sampling_;
+    const AnswerDefaults& answers_;
     AnswerPrinter printer_;
     size_t num_prompts_ = 0;       // texts and lists of ids
     bool leaves_input_ = false;    // nothing reads standard input, and nothing was said of it yet
@@ -261,14 +264,14 @@ class Batch {
 
 }  // namespace
 
-int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling,
+int run_batch(Engine& engine, const RunOptions& options, const AnswerDefaults& answers,
               bool show_timings) {
     std::optional<InspectDump> dump;
     if (options.inspect_dump) {
         dump.emplace(engine, *options.inspect_dump, options.inspect_dump_step);
     }
     const auto begin = std::chrono::steady_clock::now();
-    Batch batch(engine, options, sampling);
+    Batch batch(engine, options, answers);
     batch.read_all();
     const int code = batch.finish();
     if (dump) dump->finish();

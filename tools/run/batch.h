@@ -6,9 +6,15 @@
 
 namespace nvllm::run {
 
+// What the flags say of all answers; a line of JSON may say otherwise.
+struct AnswerDefaults {
+    SamplingParams sampling;
+    std::optional<GrammarSpec> grammar;  // what they are held to
+};
+
 // Returns the program's exit code: 0, that of the first prompt that failed, or that of the signal
 // that stopped it. Throws Error for input that cannot be read.
-int run_batch(Engine& engine, const RunOptions& options, const SamplingParams& sampling,
+int run_batch(Engine& engine, const RunOptions& options, const AnswerDefaults& answers,
               bool show_timings);
 
 }  // namespace nvllm::run

@@ -124,6 +124,7 @@ class Conversation {
         messages_.push_back({.role = "user", .content = text});
         RequestInput input;
         input.sampling = options_.sampling;
+        input.grammar = options_.grammar;
         input.allow_special_in_messages = options_.allow_special_in_messages;
         input.prompt =
             std::make_shared<const nvllm::Conversation>(nvllm::Conversation{.messages = messages_});

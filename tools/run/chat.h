@@ -10,6 +10,7 @@ namespace nvllm::run {
 
 struct ChatOptions {
     SamplingParams sampling;
+    std::optional<GrammarSpec> grammar;  // what answers are held to
     std::optional<std::string> system_prompt;
     bool show_timings = false;
     bool allow_special_in_messages = false;

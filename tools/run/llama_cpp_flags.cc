@@ -15,6 +15,8 @@ constexpr auto kFlags = std::to_array<ForeignFlag>({
     foreign_alias("-cnv --conversation -st --single-turn", none, "chat"),
     foreign_alias("-no-cnv", none, "no-chat"),
     foreign_alias("-sys", one, "system-prompt"),
+    foreign_alias("-j -jf --json-schema-file", one, "json-schema"),
+    foreign_alias("--grammar-file", one, "grammar"),
     foreign_ignored("-n --max-tokens --predict --n-predict", one,
                     "an answer may go to the context's end anyway", "-1 -2"),
     foreign_ignored("-s --seed", one, "answers are random without a seed", "-1"),

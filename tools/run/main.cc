@@ -15,6 +15,7 @@
 #include "lib/engine/known_models.h"
 #include "lib/engine/model_choice.h"
 #include "lib/engine/options/engine_options.h"
+#include "lib/engine/options/grammar_options.h"
 #include "lib/engine/options/neighbour_flags.h"
 #include "lib/engine/options/placement.h"
 #include "lib/engine/options/sampling_options.h"
@@ -118,18 +119,22 @@ void require_generation(const EngineConfig& config) {
 int run_program(int argc, char** argv) {
     RunOptions run;
     SamplingFlags sampling;
+    GrammarFlags grammar;
     EngineConfig config;
     const auto run_list = run_options();
     const auto sampling_list = sampling_options();
+    const auto grammar_list = grammar_options();
     const auto engine_list = engine_options();
     OptionSet options;
     options.add(run_list, run);
     options.add(sampling_list, sampling);
+    options.add(grammar_list, grammar);
     options.add(engine_list, config);
     for (const auto& table : {llama_cli_flags(), llama_cpp_engine_flags(), vllm_engine_flags()}) {
         options.add_foreign(table);
     }
     if (answered({kProgram, argc, argv}, options, [&] { check_input(run); })) return 0;
+    const std::optional<GrammarSpec> spec = grammar.spec();
     choose_model(config);
     require_generation(config);
     if (run.plan) {
@@ -150,10 +155,10 @@ int run_program(int argc, char** argv) {
     if (run.step_log) log.emplace(engine, *run.step_log);
     int code = 0;
     if (wants_chat(run)) {
-        code =
-            chat(engine, {params, run.system_prompt, show_timings, run.allow_special_in_messages});
+        code = chat(engine,
+                    {params, spec, run.system_prompt, show_timings, run.allow_special_in_messages});
     } else {
-        code = run_batch(engine, run, params, show_timings);
+        code = run_batch(engine, run, {params, spec}, show_timings);
     }
     engine.stop();
     if (log) log->finish();

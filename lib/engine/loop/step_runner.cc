@@ -141,10 +141,23 @@ void StepRunner::commit(const StepResult& result, StepRecord& record) {
     }
     const auto finished = parts_.scheduler.commit(result, decisions, now_s);
     record.num_finished = static_cast<int32_t>(finished.size());
+    for (const SequenceId id : finished) finish_refused(id);
     for (const BeamResult& beams : parts_.scheduler.take_beam_results()) {
         outputs.finish_beams(beams.request, beams.hypotheses);
     }
     for (const RequestId request : requests) parts_.delivery.emit(request);
+}
+
+// A sequence that was to go on, but whose constraint refused the chosen token. Of the others that
+// finish the outputs know already.
+void StepRunner::finish_refused(SequenceId id) {
+    const Sequence* sequence = parts_.scheduler.find(id);
+    if (sequence == nullptr || sequence->finish_reason != FinishReason::error) return;
+    parts_.delivery.outputs().finish(
+        id, FinishReason::error,
+        Fault{ErrorKind::internal,
+              "the answer left its grammar: a token was chosen that the "
+              "grammar's mask allowed and its rules refuse"});
 }
 
 // The scheduler learns what the step took.

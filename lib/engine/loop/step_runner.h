@@ -68,6 +68,7 @@ class StepRunner {
     // Commits the result of a step, if there is one, and reports the step.
     void conclude(InFlight& step, const std::optional<StepResult>& result);
     void commit(const StepResult& result, StepRecord& record);
+    void finish_refused(SequenceId id);
     void observe(const StepRecord& record);
 
     StepRecord begin_record(const BatchPlan& plan);

@@ -83,7 +83,7 @@ constexpr auto kLlamaCppFlags = std::to_array<ForeignFlag>({
     foreign_refused("--reasoning-format -rea --reasoning --reasoning-budget", one,
                     "reasoning is not told apart from the answer yet", "none -1 auto"),
     foreign_refused("--grammar --grammar-file -j --json-schema -jf --json-schema-file", one,
-                    "answers are not constrained by grammars or schemas yet"),
+                    "each request says what its answer is held to"),
 });
 
 }  // namespace

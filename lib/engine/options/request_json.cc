@@ -11,6 +11,7 @@
 #include "lib/base/json.h"
 #include "lib/base/option_values.h"
 #include "lib/chat/chat_message.h"
+#include "lib/engine/options/grammar_json.h"
 #include "lib/engine/options/json_values.h"
 #include "lib/engine/options/sampling_json.h"
 
@@ -24,6 +25,7 @@ struct Builder {
     JsonRequest request;
     Conversation chat;
     size_t max_messages = SIZE_MAX;
+    std::string grammar_field;   // that the grammar is of
     std::optional<Fault> fault;  // of the messages, which names the position in them
 };
 
@@ -110,6 +112,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"metadata", ignored},
     {"stream", ignored},
     {"stream_options", ignored},
+    {"guided_decoding_backend", ignored},
 });
 
 Fault fault(std::string message, std::string field = {}) {
@@ -123,11 +126,37 @@ const Field* find_field(std::string_view name) {
     return nullptr;
 }
 
+const GrammarField* find_grammar_field(std::string_view name) {
+    for (const GrammarField& field : grammar_fields()) {
+        if (name == field.name) return &field;
+    }
+    return nullptr;
+}
+
+// An answer is held to one thing.
+std::optional<Fault> read_grammar(const GrammarField& field, const Json& value, Builder& builder) {
+    if (value.is_null()) return std::nullopt;
+    builder.request.says_format = true;
+    std::optional<GrammarSpec> spec = field.read(value);
+    if (!spec) return std::nullopt;
+    if (builder.request.input.grammar) {
+        return fault(fmt::format("'{}' and '{}' both say what the answer is held to: leave one "
+                                 "of them out",
+                                 builder.grammar_field, field.name),
+                     field.name);
+    }
+    builder.request.input.grammar = std::move(spec);
+    builder.grammar_field = field.name;
+    return std::nullopt;
+}
+
 std::optional<Fault> read_fields(const Json& object, Builder& builder) {
     for (const auto& [name, value] : object.items()) {
         try {
             if (const Field* field = find_field(name)) {
                 if (!value.is_null()) field->read(value, builder);
+            } else if (const GrammarField* of_grammar = find_grammar_field(name)) {
+                builder.fault = read_grammar(*of_grammar, value, builder);
             } else if (!read_sampling_field(name, value, builder.request.input.sampling)) {
                 return unknown_field(name, request_fields());
             }
@@ -164,6 +193,7 @@ std::string first_of_chats(const Conversation& chat) {
 std::vector<std::string_view> request_fields() {
     std::vector<std::string_view> names;
     for (const Field& field : kFields) names.emplace_back(field.name);
+    for (const GrammarField& field : grammar_fields()) names.emplace_back(field.name);
     for (const std::string_view name : sampling_field_names()) {
         if (find_field(name) == nullptr) names.push_back(name);
     }

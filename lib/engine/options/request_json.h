@@ -16,6 +16,7 @@ struct JsonRequest {
     RequestInput input;
     std::string prompt_text;               // empty for ids and messages
     std::optional<std::string> custom_id;  // of an OpenAI batch line
+    bool says_format = false;  // it says what the answer is held to, also when that is nothing
 };
 
 // One request object: `prompt` (text or ids), `prompt_token_ids` or `messages`, and any sampling

@@ -30,7 +30,7 @@ constexpr auto kNoTiers =
     "cached blocks are not moved to another memory; --swap-space holds those of requests that had "
     "to give way";
 constexpr auto kNoReasoning = "reasoning is not told apart from the answer yet";
-constexpr auto kNoGrammars = "answers are not constrained by grammars or schemas yet";
+constexpr auto kOneGrammarEngine = "there is one grammar engine, and no choice of what it allows";
 constexpr auto kNoTraces = "no traces are sent; /metrics and nvllm-inspect tell what happens";
 constexpr auto kOwnMetrics = "/metrics always has the same names";
 constexpr auto kFixedSchedule = "what a step takes follows from --max-num-batched-tokens";
@@ -231,12 +231,13 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_refused("--reasoning-parser --reasoning-parser-plugin --reasoning-config", one,
                     kNoReasoning, "none"),
     foreign_refused("--enable-reasoning", none, kNoReasoning),
-    foreign_refused("--structured-outputs-config", one, kNoGrammars),
-    foreign_ignored("--guided-decoding-backend", one, kNoGrammars),
-    foreign_ignored("--guided-decoding-disable-fallback "
-                    "--guided-decoding-disable-any-whitespace "
+    foreign_refused("--structured-outputs-config", one, kOneGrammarEngine,
+                    "auto xgrammar {\"backend\":\"auto\"} {\"backend\":\"xgrammar\"}"),
+    foreign_ignored("--guided-decoding-backend", one, kOneGrammarEngine),
+    foreign_ignored("--guided-decoding-disable-fallback", none, kOneGrammarEngine),
+    foreign_refused("--guided-decoding-disable-any-whitespace "
                     "--guided-decoding-disable-additional-properties",
-                    none, kNoGrammars),
+                    none, kOneGrammarEngine),
     // Scheduling.
     foreign_alias("--max-num-scheduled-tokens", one, "max-num-batched-tokens"),
     foreign_alias("--max-num-active-seqs", one, "max-num-seqs"),

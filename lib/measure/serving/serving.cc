@@ -133,7 +133,14 @@ std::string request_body(const WorkItem& item, const ServingOptions& options) {
         body["prompt"] = item.text.empty() ? Json(item.prompt_ids) : Json(item.text);
         body["max_tokens"] = item.num_output_tokens;
     }
-    if (options.ignore_eos && item.ignore_eos) body["ignore_eos"] = true;
+    if (!options.schema.empty()) {
+        body["response_format"] = {
+            {"type", "json_schema"},
+            {"json_schema",
+             {{"name", "answer"}, {"schema", parse_json(options.schema, "--structured-output")}}}};
+    } else if (options.ignore_eos && item.ignore_eos) {
+        body["ignore_eos"] = true;
+    }
     if (!options.extra_body.empty()) {
         const Json extra = parse_json(options.extra_body, "--extra-body");
         if (!extra.is_object()) {

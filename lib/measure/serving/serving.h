@@ -21,6 +21,9 @@ struct ServingOptions {
     double temperature = 0.0;
     bool ignore_eos = true;  // sent when an item says so; vLLM and this project take it
     std::string extra_body;  // a JSON object whose fields join every request; empty: none
+    // A JSON schema that every answer is held to, as OpenAI's response_format; empty: none. Such an
+    // answer ends where the schema lets it: ignore_eos is not sent.
+    std::string schema;
     // Counts tokens where the server sends no usage; null: streamed outputs are counted.
     const Tokenizer* tokenizer = nullptr;
 };

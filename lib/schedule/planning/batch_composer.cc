@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/schedule/planning/answer_masks.h"
+
 namespace nvllm {
 
 bool BatchComposer::may_plan() const {
@@ -18,6 +20,7 @@ std::optional<BatchPlan> BatchComposer::compose(int32_t token_budget, const Plan
     if (builder.entries.empty() && limits != PlanLimits{}) builder = begin_plan(token_budget, {});
     if (builder.entries.empty() && !update_.has_moves()) return std::nullopt;
     parts_.drafts.add_drafts(builder);
+    add_token_masks(builder);
     return finalize(builder);
 }
 
@@ -122,6 +125,8 @@ bool BatchComposer::add_placeholder(const PlannedEntry& entry) const {
     if (sequence.num_tokens() + sequence.num_placeholders + 1 >= sequence.longest_length) {
         return true;
     }
+    // The mask of the next token depends on this one.
+    if (entry.sequence->constraint != nullptr) return false;
     if (!context_.config.may_plan_ahead(sampling)) return false;
     sequence.add_placeholder();
     return true;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "lib/schedule/planning/answer_masks.h"
 
 namespace nvllm {
 namespace {
@@ -35,6 +36,9 @@ void DraftPlanner::add_to_entries(PlanBuilder& builder) {
         if (most <= 0) continue;
         DraftTokens drafts = take_drafts(*entry.sequence);
         cut(drafts, most);
+        if (entry.sequence->constraint != nullptr) {
+            cut(drafts, num_allowed(*entry.sequence->constraint, drafts));
+        }
         if (drafts.empty() || !allocate(builder, i, drafts.size())) continue;
         builder.add_drafts(i, std::move(drafts));
     }

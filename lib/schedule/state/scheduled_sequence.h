@@ -67,6 +67,8 @@ struct ScheduledSequence {
     // Until then a remote source fills its blocks.
     std::optional<double> lease_end_s;
     PendingDrafts drafts;
+    // Stands at the committed tokens; null: the request is held to nothing.
+    std::unique_ptr<AnswerConstraint> constraint = {};
 
     bool is_beam() const { return request->beams != nullptr; }
     // Whether plans may name it. A victim of the present step is still in the running set.

@@ -113,17 +113,6 @@ void take_streaming(Fields& fields, const RequestLimits& limits, GenerationReque
     if (inner.fault()) fields.keep(*inner.fault());
 }
 
-void take_format(Fields& fields) {
-    const auto format = fields.take("response_format");
-    if (!format) return;
-    const bool is_text = format->is_object() && format->value("type", Json()) == "text";
-    if (is_text) return;
-    const bool is_known = format->is_object() && (format->value("type", Json()) == "json_object" ||
-                                                  format->value("type", Json()) == "json_schema");
-    fields.keep(is_known ? unsupported("response_format", "can only be {\"type\": \"text\"} so far")
-                         : field_fault("response_format", "must be an object of type text"));
-}
-
 std::optional<Fault> check_tools(const Json& tools, const RequestLimits& limits) {
     if (!tools.is_array()) return field_fault("tools", "must be a list");
     if (tools.size() <= static_cast<size_t>(limits.max_tools)) return std::nullopt;
@@ -166,7 +155,6 @@ Result<Fields> begin(Json body, CallKind kind, const RequestLimits& limits,
     Fields fields(std::move(body));
     fields.take_text("model", request.model);
     take_streaming(fields, limits, request);
-    take_format(fields);
     take_tools(fields, kind, limits);
     take_modalities(fields);
     return fields;

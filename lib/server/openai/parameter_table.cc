@@ -77,10 +77,22 @@ Json messages(const RequestLimits& limits) {
     return list(message(), static_cast<size_t>(limits.max_messages), 1);
 }
 
-Json text_format() {
-    Json type = Json::object();
-    type["const"] = "text";
-    return object({{"type", std::move(type)}});
+// What is wrong inside, such as a keyword that cannot be held to, is said when it is compiled.
+Json json_schema() { return any_of({object(), text(), boolean()}); }
+
+Json format() {
+    return object({{"type", values({"text", "json_object", "json_schema", "structural_tag"})}});
+}
+
+Json structured_outputs() {
+    Json json = object({{"json", or_null(json_schema()), false},
+                        {"regex", or_null(text()), false},
+                        {"choice", or_null(list(text(), std::nullopt, 1)), false},
+                        {"grammar", or_null(text()), false},
+                        {"json_object", or_null(boolean()), false},
+                        {"structural_tag", or_null(any_of({object(), text()})), false}});
+    json["minProperties"] = 1;
+    return json;
 }
 
 void add_inputs(Parameters& table, const RequestLimits& limits) {
@@ -308,15 +320,31 @@ void add_answers(Parameters& table) {
           "Lower is served first, where the server schedules by priority."}});
 }
 
+// What an answer is held to, in the words of three APIs: one of them.
+void add_grammars(Parameters& table) {
+    const auto add = [&](std::string_view name, Json schema, std::string_view description) {
+        table.push_back({name, kGeneration, std::move(schema), {}, description});
+    };
+    add("response_format", format(),
+        "text; json_object, with \"schema\" as llama.cpp has it; json_schema, which is always held "
+        "to, whatever \"strict\" says; structural_tag.");
+    add("structured_outputs", structured_outputs(),
+        "What the answer is held to: one of json (a JSON schema), regex, choice, grammar (EBNF or "
+        "GBNF), json_object, structural_tag.");
+    add("guided_json", json_schema(), "structured_outputs.json under its older name.");
+    add("guided_regex", text(), "structured_outputs.regex under its older name.");
+    add("guided_choice", list(text(), std::nullopt, 1),
+        "structured_outputs.choice under its older name.");
+    add("guided_grammar", text(), "structured_outputs.grammar under its older name.");
+    add("guided_json_object", boolean(), "structured_outputs.json_object under its older name.");
+    add("json_schema", json_schema(), "structured_outputs.json as llama.cpp names it.");
+    add("grammar", text(), "structured_outputs.grammar as llama.cpp names it.");
+}
+
 void add_what_is_limited(Parameters& table, const RequestLimits& limits) {
     table.insert(
         table.end(),
-        {{"response_format",
-          kGeneration,
-          text_format(),
-          {},
-          "Only {\"type\": \"text\"}; json_object and json_schema are refused as unsupported."},
-         {"tools",
+        {{"tools",
           kGeneration,
           list(anything(), static_cast<size_t>(limits.max_tools)),
           {},
@@ -330,9 +358,9 @@ void add_what_is_limited(Parameters& table, const RequestLimits& limits) {
 }
 
 void add_idle(Parameters& table) {
-    for (const char* name :
-         {"safety_identifier", "metadata", "store", "service_tier", "verbosity", "prompt_cache_key",
-          "request_id", "parallel_tool_calls", "prompt_cache_retention"}) {
+    for (const char* name : {"safety_identifier", "metadata", "store", "service_tier", "verbosity",
+                             "prompt_cache_key", "request_id", "parallel_tool_calls",
+                             "prompt_cache_retention", "guided_decoding_backend"}) {
         table.push_back({name,
                          kGeneration,
                          anything(),
@@ -363,20 +391,13 @@ struct NotBuilt {
     std::string_view why;
 };
 
-constexpr std::string_view kNoGrammars = "answers cannot be held to a grammar or schema yet";
 constexpr std::string_view kTextOnly = "only texts are read and written here";
 
 constexpr NotBuilt kNotBuilt[] = {
     {"functions", kGeneration, "tools cannot be called yet"},
     {"function_call", kGeneration, "tools cannot be called yet"},
-    {"grammar", kGeneration, kNoGrammars},
-    {"guided_json", kGeneration, kNoGrammars},
-    {"guided_regex", kGeneration, kNoGrammars},
-    {"guided_choice", kGeneration, kNoGrammars},
-    {"guided_grammar", kGeneration, kNoGrammars},
-    {"guided_decoding_backend", kGeneration, kNoGrammars},
-    {"structured_outputs", kGeneration, kNoGrammars},
-    {"json_schema", kGeneration, kNoGrammars},
+    {"guided_whitespace_pattern", kGeneration,
+     "whitespace between the parts of JSON is as the grammar engine has it"},
     {"audio", kGeneration, kTextOnly},
     {"images", kGeneration, kTextOnly},
     {"prompt_embeds", kGeneration, kTextOnly},
@@ -415,6 +436,7 @@ Parameters make_parameters(const RequestLimits& limits) {
     add_rendering(table, limits);
     add_sampling(table, limits);
     add_answers(table);
+    add_grammars(table);
     add_what_is_limited(table, limits);
     add_idle(table);
     add_not_built(table);

@@ -1,6 +1,7 @@
 // Memory check and error responses around a handler.
 #include "lib/server/routes/dispatch.h"
 
+#include <functional>
 #include <new>
 
 namespace nvllm::server {
@@ -26,11 +27,17 @@ bool has_memory_for(const HttpRequest& request, const MemoryReserve& reserve) {
 }  // namespace
 
 void run_route(const Route& route, RouteContext& context, const TransactionPointer& transaction) {
-    try {
+    run_handler(transaction, [&] {
         if (is_sized_by_client(route) && !has_memory_for(transaction->request(), context.reserve)) {
             return transaction->respond(error_response(out_of_memory()));
         }
         route.handle(context, transaction);
+    });
+}
+
+void run_handler(const TransactionPointer& transaction, const std::function<void()>& handler) {
+    try {
+        handler();
     } catch (const std::bad_alloc&) {
         transaction->respond(error_response(out_of_memory()));
     } catch (const Error& error) {

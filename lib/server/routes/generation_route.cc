@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/server/requests/active_generation.h"
+#include "lib/server/routes/dispatch.h"
 #include "lib/server/routes/model_request.h"
 
 namespace nvllm::server {
@@ -24,6 +25,28 @@ std::optional<Fault> check_num_sequences(const GenerationRequest& request) {
                  "n"};
 }
 
+void begin_generation(RouteContext& context, const TransactionPointer& transaction,
+                      const std::shared_ptr<HostedModel>& model, GenerationRequest&& request,
+                      const char* prompt_field) {
+    auto admitted =
+        admit(context, transaction, *model, prompt_field, request.inputs, request.num_sequences());
+    if (!admitted) return;
+    add_ignored_header(transaction, request.ignored);
+    auto generation = std::make_shared<ActiveGeneration>(
+        std::move(request), model, transaction, std::move(admitted->permit),
+        context.tokenizer_threads, removal_from(context.active));
+    context.active.add(generation);
+    generation->start(std::move(admitted->prepared));
+}
+
+void refuse_overload(const RouteContext& context, const TransactionPointer& transaction) {
+    transaction->respond(error_response({.status = context.config.admission.overload_status,
+                                         .message = "too many grammars wait to be compiled",
+                                         .code = "queue_full",
+                                         .retry_after_s = 1,
+                                         .type = "overloaded_error"}));
+}
+
 }  // namespace
 
 void start_generation(RouteContext& context, const TransactionPointer& transaction,
@@ -34,15 +57,19 @@ void start_generation(RouteContext& context, const TransactionPointer& transacti
     auto request = read(std::move(asked->body), model.default_sampling(), model.request_limits());
     if (!request) return refuse(transaction, request.fault());
     if (const auto wrong = check_num_sequences(*request)) return refuse(transaction, *wrong);
-    auto admitted =
-        admit(context, transaction, model, prompt_field, request->inputs, request->num_sequences());
-    if (!admitted) return;
-    add_ignored_header(transaction, request->ignored);
-    auto generation = std::make_shared<ActiveGeneration>(
-        std::move(*request), asked->model, transaction, std::move(admitted->permit),
-        context.tokenizer_threads, removal_from(context.active));
-    context.active.add(generation);
-    generation->start(std::move(admitted->prepared));
+    if (!request->inputs.front().grammar) {
+        return begin_generation(context, transaction, asked->model, std::move(*request),
+                                prompt_field);
+    }
+    // To compile a grammar may take long: the texts of others do not wait for it.
+    auto waiting = std::make_shared<GenerationRequest>(std::move(*request));
+    const bool has_room = context.grammar_threads.try_run(
+        [&context, transaction, waiting, prompt_field, hosted = asked->model] {
+            run_handler(transaction, [&] {
+                begin_generation(context, transaction, hosted, std::move(*waiting), prompt_field);
+            });
+        });
+    if (!has_room) refuse_overload(context, transaction);
 }
 
 }  // namespace nvllm::server

@@ -38,6 +38,7 @@ struct RouteContext {
     KeyRing& keys;
     ActiveRequests& active;
     TaskPool& tokenizer_threads;
+    TaskPool& grammar_threads;  // requests whose grammar is to be compiled
     ServerMetrics& metrics;
     const MemoryReserve& reserve;
     RequestAdmission admission;

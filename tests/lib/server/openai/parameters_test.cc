@@ -76,6 +76,8 @@ Json good_value(const std::string& name, const Json& schema) {
     if (name == "forced_eos_token_id") return 3;
     if (name == "exponential_decay_length_penalty") return Json::parse("[3, 1.5]");
     if (name == "response_format") return Json::parse(R"({"type":"text"})");
+    if (name == "structured_outputs") return Json::parse(R"({"regex":"a"})");
+    if (name == "guided_choice") return Json::parse(R"(["a"])");
     if (schema.contains("enum")) return schema["enum"][0];
     if (schema.contains("minimum")) return schema["minimum"];
     if (schema.contains("maximum")) return schema["maximum"];
