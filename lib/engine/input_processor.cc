@@ -32,6 +32,11 @@ PoolingKind kind_of(PooledRow row) {
 
 }  // namespace
 
+std::string end_of_prompt(const Tokenizer& tokenizer, std::span<const int32_t> prompt) {
+    constexpr size_t kTokens = 64;
+    return tokenizer.decode(prompt.last(std::min(prompt.size(), kTokens)), false);
+}
+
 InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
                                const ModelConfig& config, const GenerationConfig& generation,
                                const PoolingConfig& pooling, int32_t max_model_len,
@@ -81,9 +86,20 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     request.hides_logprobs = request.sampling.num_sequences() > request.sampling.n &&
                              !request.sampling.use_beam_search && !request.sampling.logprobs;
     if (request.hides_logprobs) request.sampling.logprobs = 0;
+    request.kept_special_tokens = known_special(input.kept_special_tokens);
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     return request;
+}
+
+std::vector<int32_t> InputProcessor::known_special(const std::vector<std::string>& texts) const {
+    std::vector<int32_t> known;
+    if (tokenizer_ == nullptr) return known;
+    for (const std::string& text : texts) {
+        const auto id = tokenizer_->token_id(text);
+        if (id && tokenizer_->is_special(*id)) known.push_back(*id);
+    }
+    return known;
 }
 
 std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,7 +38,13 @@ struct RequestInput {
     // stays. -1: as many as leave space for the output.
     std::optional<int32_t> truncate_prompt_tokens;
     bool allow_special_in_messages = false;
+    // Texts of special tokens that stay in the output although special tokens are skipped. Those
+    // that the vocabulary does not have count for nothing.
+    std::vector<std::string> kept_special_tokens;
 };
+
+// How a prompt ends, special tokens written out: as much of it as shows where the model begins.
+std::string end_of_prompt(const Tokenizer& tokenizer, std::span<const int32_t> prompt);
 
 class InputProcessor {
   public:
@@ -75,6 +82,7 @@ class InputProcessor {
     std::optional<Fault> bound_length(int32_t num_prompt_tokens, SamplingParams& sampling) const;
     // What generation_config.json says of single tokens and sequences of them.
     void add_default_tokens(SamplingParams& sampling) const;
+    std::vector<int32_t> known_special(const std::vector<std::string>& texts) const;
     void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
     // As input.truncate_prompt_tokens says; `num_answer` tokens have to fit after them.
     void truncate(const RequestInput& input, int32_t num_answer, std::vector<int32_t>& ids) const;

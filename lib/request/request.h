@@ -23,6 +23,8 @@ struct Request {
     // Wanted is a vector and no text: nothing is generated, and of `sampling` nothing holds.
     std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;  // the model's end tokens
+    // Special tokens that stay in the text where sampling.skip_special_tokens leaves the others out.
+    std::vector<int32_t> kept_special_tokens;
     std::string cache_salt;              // requests with different salts share no cached blocks
     std::string adapter;                 // its name and revision; empty: the model alone
     int32_t adapter_id = 0;              // AddedSequence::adapter; 0: none

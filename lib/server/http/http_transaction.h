@@ -24,12 +24,21 @@ enum class DisconnectReason {
     shut_down,  // the server ends
 };
 
-// The events of one streamed response, each a JSON text. Called on the I/O thread; must not block.
+// An event of a streamed response. A WebSocket carries the data alone.
+struct StreamEvent {
+    std::string data;       // a JSON text, or an end mark; without line breaks
+    std::string name = {};  // the event's type, of APIs that name them; else empty
+};
+
+// The events of one streamed response, its end mark included, if the API has one. Called on the I/O
+// thread; must not block.
 class EventSource {
   public:
     virtual ~EventSource() = default;
     // Appends what is ready; not called again once it has said complete or failed.
-    virtual StreamState take(std::vector<std::string>& events) = 0;
+    virtual StreamState take(std::vector<StreamEvent>& events) = 0;
+    // The last event of a stream that the server cuts off. `error`: in the OpenAI API's form.
+    virtual StreamEvent cut_off(const std::string& error) { return {.data = error}; }
 };
 
 class HttpTransaction {

@@ -27,19 +27,20 @@ std::optional<Fault> check_num_sequences(const GenerationRequest& request) {
 }  // namespace
 
 void start_generation(RouteContext& context, const TransactionPointer& transaction,
-                      ReadGenerationRequest read, const char* prompt_field) {
+                      const ReadGenerationCall& read, const char* prompt_field) {
     auto asked = read_model_request(context, transaction);
     if (!asked) return;
     HostedModel& model = *asked->model;
-    auto request = read(std::move(asked->body), model.default_sampling(), model.request_limits());
-    if (!request) return refuse(transaction, request.fault());
-    if (const auto wrong = check_num_sequences(*request)) return refuse(transaction, *wrong);
+    auto call = read(std::move(asked->body), model);
+    if (!call) return refuse(transaction, call.fault());
+    GenerationRequest& request = call->request;
+    if (const auto wrong = check_num_sequences(request)) return refuse(transaction, *wrong);
     auto admitted =
-        admit(context, transaction, model, prompt_field, request->inputs, request->num_sequences());
+        admit(context, transaction, model, prompt_field, request.inputs, request.num_sequences());
     if (!admitted) return;
-    add_ignored_header(transaction, request->ignored);
+    add_ignored_header(transaction, request.ignored);
     auto generation = std::make_shared<ActiveGeneration>(
-        std::move(*request), asked->model, transaction, std::move(admitted->permit),
+        std::move(request), call->make_writer, asked->model, transaction, std::move(admitted->permit),
         context.tokenizer_threads, removal_from(context.active));
     context.active.add(generation);
     generation->start(std::move(admitted->prepared));
