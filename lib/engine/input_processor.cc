@@ -37,6 +37,12 @@ std::string end_of_prompt(const Tokenizer& tokenizer, std::span<const int32_t> p
     return tokenizer.decode(prompt.last(std::min(prompt.size(), kTokens)), false);
 }
 
+std::optional<GrammarSpec> grammar_of(const RequestInput& input, const Tokenizer* tokenizer,
+                                      std::span<const int32_t> prompt) {
+    if (!input.grammar_for_prompt || tokenizer == nullptr) return input.grammar;
+    return input.grammar_for_prompt(end_of_prompt(*tokenizer, prompt));
+}
+
 InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
                                const ModelConfig& config, const GenerationConfig& generation,
                                const PoolingConfig& pooling, int32_t max_model_len,

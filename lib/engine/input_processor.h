@@ -4,16 +4,19 @@
 // thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "lib/chat/conversation_renderer.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/pooling_config.h"
+#include "lib/grammar/grammar_spec.h"
 #include "lib/request/request.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -38,6 +41,10 @@ struct RequestInput {
     // stays. -1: as many as leave space for the output.
     std::optional<int32_t> truncate_prompt_tokens;
     bool allow_special_in_messages = false;
+    // What the answer is held to.
+    std::optional<GrammarSpec> grammar;
+    // In place of `grammar` where that depends on how the prompt ends (end_of_prompt()).
+    std::function<std::optional<GrammarSpec>(std::string_view prompt_end)> grammar_for_prompt;
     // Texts of special tokens that stay in the output although special tokens are skipped. Those
     // that the vocabulary does not have count for nothing.
     std::vector<std::string> kept_special_tokens;
@@ -45,6 +52,10 @@ struct RequestInput {
 
 // How a prompt ends, special tokens written out: as much of it as shows where the model begins.
 std::string end_of_prompt(const Tokenizer& tokenizer, std::span<const int32_t> prompt);
+
+// What the answer to this prompt is held to. `tokenizer` may be null.
+std::optional<GrammarSpec> grammar_of(const RequestInput& input, const Tokenizer* tokenizer,
+                                      std::span<const int32_t> prompt);
 
 class InputProcessor {
   public:

@@ -23,16 +23,17 @@ struct Request {
     // Wanted is a vector and no text: nothing is generated, and of `sampling` nothing holds.
     std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;  // the model's end tokens
-    // Special tokens that stay in the text where sampling.skip_special_tokens leaves the others out.
+    // Special tokens that stay in the text where sampling.skip_special_tokens leaves the others
+    // out.
     std::vector<int32_t> kept_special_tokens;
-    std::string cache_salt;              // requests with different salts share no cached blocks
-    std::string adapter;                 // its name and revision; empty: the model alone
-    int32_t adapter_id = 0;              // AddedSequence::adapter; 0: none
-    std::vector<MediaKey> media_keys;    // what stands behind placeholder tokens of the prompt
-    bool hides_logprobs = false;         // they are wanted to rank continuations only
-    bool wants_progress = false;         // outputs tell of the prompt's being computed, too
-    int32_t priority = 0;                // smaller first, for policies that look at it
-    double arrival_s = 0.0;              // on the engine's clock
+    std::string cache_salt;            // requests with different salts share no cached blocks
+    std::string adapter;               // its name and revision; empty: the model alone
+    int32_t adapter_id = 0;            // AddedSequence::adapter; 0: none
+    std::vector<MediaKey> media_keys;  // what stands behind placeholder tokens of the prompt
+    bool hides_logprobs = false;       // they are wanted to rank continuations only
+    bool wants_progress = false;       // outputs tell of the prompt's being computed, too
+    int32_t priority = 0;              // smaller first, for policies that look at it
+    double arrival_s = 0.0;            // on the engine's clock
 };
 
 enum class FinishReason : uint8_t {

@@ -303,8 +303,10 @@ class Server::Core {
     KeyRing keys;
     KeyMetrics key_metrics{metrics.registry(), keys};
     ModelSet models;
-    ModelLoader loader{
-        {config.admission, config.requests}, config.served.backup_model, models, metrics};
+    ModelLoader loader{{config.admission, config.requests, config.formats},
+                       config.served.backup_model,
+                       models,
+                       metrics};
     ActiveRequests active;
     RequestFilter filter{route_table(), config.filter, keys};
     RouteContext context;

@@ -21,6 +21,7 @@ void add_limits(OptionList<ServerConfig>& list) {
 
 void add_answers(OptionList<ServerConfig>& list) {
     list.include(&ServerConfig::requests, request_field_options());
+    list.include(&ServerConfig::formats, output_format_options());
     list.include(&ServerConfig::timeouts, partial_response_options());
     list.group("Answers");
     list.add("page", nested(&ServerConfig::filter, &FilterOptions::serves_page),

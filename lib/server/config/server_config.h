@@ -11,6 +11,7 @@
 #include "lib/server/http/address_options.h"
 #include "lib/server/http/connection_options.h"
 #include "lib/server/models/served_model_options.h"
+#include "lib/server/openai/output_format_options.h"
 #include "lib/server/openai/request_limits.h"
 #include "lib/server/operations/alert_options.h"
 #include "lib/server/operations/log_options.h"
@@ -27,6 +28,7 @@ struct ServerConfig {
     RequestTimeouts timeouts;
     AdmissionOptions admission;
     RequestLimits requests;
+    OutputFormatOptions formats;
     ServerLogOptions log;
     AlertOptions alerts;
     double shutdown_timeout_s = 30.0;

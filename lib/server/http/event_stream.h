@@ -1,4 +1,5 @@
-// Framing of server-sent events (the WHATWG HTML standard, 9.2), as the clients of the APIs read them.
+// Framing of server-sent events (the WHATWG HTML standard, 9.2), as the clients of the APIs read
+// them.
 #pragma once
 
 #include <string>

@@ -294,7 +294,7 @@ ChoiceOutput ActiveGeneration::output_of(size_t choice, const Request& prepared)
     const OutputFormat& format = request_.format;
     const bool is_read = !format.tools.empty() || !format.reasoning.empty();
     if (is_read && tokenizer != nullptr) {
-        const OutputContext context{request_.tools,
+        const OutputContext context{request_.tool_request.offered,
                                     end_of_prompt(*tokenizer, prepared.prompt_token_ids)};
         parser = std::move(make_output_parser(format, context).value_or_throw());
     }

@@ -66,7 +66,7 @@ class ActiveGeneration final : public EventSource,
     };
     // Of one choice, since the last chunk (or the start).
     struct PendingChoice {
-        std::string text;  // not read yet
+        std::string text;               // not read yet
         std::vector<TextPiece> pieces;  // of it, one an output, where reasoning is told apart
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
@@ -122,8 +122,8 @@ class ActiveGeneration final : public EventSource,
     AdmissionPermit permit_;
     std::vector<Prompt> prompts_;
     std::vector<PendingChoice> choices_;
-    std::vector<int32_t> end_token_ids_;          // of the model
-    std::vector<ChoiceOutput> outputs_;        // one a choice
+    std::vector<int32_t> end_token_ids_;      // of the model
+    std::vector<ChoiceOutput> outputs_;       // one a choice
     std::vector<int64_t> completion_tokens_;  // one a choice
     size_t num_open_prompts_ = 0;
     size_t unsent_bytes_ = 0;  // of a stream

@@ -44,8 +44,7 @@ void CompletionWriter::news(ChoiceNews news, const Usage& usage, StreamEvents& e
     if (request_.is_chat && news.is_first) {
         events.push_back({.data = role_chunk(head_, news.index, chunk_usage(), usage)});
     }
-    events.push_back(
-        {.data = chunk_of(head_, piece_of(std::move(news)), chunk_usage(), usage)});
+    events.push_back({.data = chunk_of(head_, piece_of(std::move(news)), chunk_usage(), usage)});
 }
 
 void CompletionWriter::end(const Usage& usage, StreamEvents& events) {

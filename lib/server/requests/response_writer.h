@@ -67,6 +67,7 @@ class ResponseWriter {
 
 // Makes the writer of a request, which outlives it, once that has been admitted.
 using MakeWriter = std::function<std::unique_ptr<ResponseWriter>(
-    const GenerationRequest& request, const HostedModel& model, const HttpTransaction& transaction)>;
+    const GenerationRequest& request, const HostedModel& model,
+    const HttpTransaction& transaction)>;
 
 }  // namespace nvllm::server

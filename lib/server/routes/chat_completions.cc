@@ -11,6 +11,7 @@ Result<GenerationCall> read_chat(nlohmann::ordered_json body, const HostedModel&
     auto request =
         read_chat_request(std::move(body), model.default_sampling(), model.request_limits());
     if (!request) return request.fault();
+    if (auto fault = set_output(model.output(), *request)) return *fault;
     return GenerationCall{*std::move(request), CompletionWriter::make};
 }
 

@@ -40,8 +40,8 @@ void start_generation(RouteContext& context, const TransactionPointer& transacti
     if (!admitted) return;
     add_ignored_header(transaction, request.ignored);
     auto generation = std::make_shared<ActiveGeneration>(
-        std::move(request), call->make_writer, asked->model, transaction, std::move(admitted->permit),
-        context.tokenizer_threads, removal_from(context.active));
+        std::move(request), call->make_writer, asked->model, transaction,
+        std::move(admitted->permit), context.tokenizer_threads, removal_from(context.active));
     context.active.add(generation);
     generation->start(std::move(admitted->prepared));
 }
