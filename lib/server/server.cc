@@ -214,6 +214,7 @@ class Server::Core {
         const HttpRequest& request = transaction->request();
         const Route* route = route_table().find(request.method, request.path);
         if (route == nullptr) route = route_table().find(request.path);
+        transaction->error_form = route->errors;
         if (!route->is_off_loop) return run_route(*route, context, transaction);
         const bool has_room =
             text.try_run([this, route, transaction] { run_route(*route, context, transaction); });
@@ -230,8 +231,8 @@ class Server::Core {
         transaction.request_id = names.next(head);
         transaction.response_headers = filter.cors_headers(head);
         transaction.response_headers.push_back(RequestIds::header(head, transaction.request_id));
-        const std::string* authorization = head.header("Authorization");
-        if (!config.log.has_requests || authorization == nullptr) return;
+        const auto authorization = head.authorization();
+        if (!config.log.has_requests || !authorization) return;
         if (const auto key = keys.find(*authorization)) transaction.notes.set_key(key->name);
     }
 

@@ -276,6 +276,7 @@ asio::awaitable<bool> Connection::serve_request() {
     } else if (transaction->departed() == DisconnectReason::shut_down) {
         status = 503;
         HttpResponse farewell = error_response(shutting_down());
+        put_in_form(transaction->error_form, transaction->request_id, farewell);
         co_await respond(transaction->request(), std::move(farewell));
     }
     if (!goes_on)

@@ -26,6 +26,9 @@ struct HttpRequest {
 
     // The first header of this name, in whatever case it was written; null when there is none.
     const std::string* header(std::string_view name) const;
+    // The key as the header Authorization has it: "Bearer KEY". Where there is no such header, made
+    // of x-api-key, by which clients of the Anthropic API send it.
+    std::optional<std::string> authorization() const;
 };
 
 struct HttpResponse {
@@ -37,6 +40,7 @@ struct HttpResponse {
     // Of an error, for the log: its code, or else its type, and the field that is at fault.
     std::string error = {};
     std::string param = {};
+    std::string message = {};
 };
 
 // "Not Found" for 404; "Unknown" for a status that this server never sends.

@@ -41,6 +41,9 @@ class EventSource {
     virtual StreamEvent cut_off(const std::string& error) { return {.data = error}; }
 };
 
+// The form of errors, by the API that a route belongs to.
+enum class ErrorForm { openai, anthropic };
+
 class HttpTransaction {
   public:
     virtual ~HttpTransaction() = default;
@@ -60,6 +63,8 @@ class HttpTransaction {
 
     // Chosen by the client or made here, and unique then.
     std::string request_id;
+    // Of every error response. Set before respond().
+    ErrorForm error_form = ErrorForm::openai;
     // Headers of every response. Set before respond() or stream().
     std::vector<HttpHeader> response_headers;
     RequestNotes notes;

@@ -129,6 +129,30 @@ struct Error {
     }
 };
 
+// As the Anthropic API has it.
+struct AnthropicErrorObject {
+    std::string_view type;
+    std::string_view message;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("type", type);
+        visit("message", message);
+    }
+};
+
+struct AnthropicError {
+    static constexpr const char* kName = "AnthropicError";
+    Constant<"error"> type;
+    AnthropicErrorObject error;
+    Maybe<std::string_view> request_id;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("type", type);
+        visit("error", error);
+        visit("request_id", request_id);
+    }
+};
+
 // --- Completions and chats ---
 
 struct CompletionLogprobs {

@@ -17,7 +17,7 @@ namespace nvllm::server {
 
 struct Applicant {
     HostedModel& model;
-    const std::string* authorization;  // the header; null if absent
+    const std::string* authorization;  // as the header has it; null if absent
     const char* prompt_field;          // the name of the prompt in the body, for its faults
     const std::vector<RequestInput>& inputs;
     int64_t num_sequences;  // of all inputs together

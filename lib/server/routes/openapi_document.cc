@@ -81,10 +81,11 @@ Json responses(const Route& route) {
     if (!route.schema.unavailable.empty()) {
         json["503"] = response(route.schema.unavailable, content_of("State"));
     }
-    json["4XX"] = response("The request is at fault.", content_of("Error"));
+    const char* error = route.errors == ErrorForm::openai ? "Error" : "AnthropicError";
+    json["4XX"] = response("The request is at fault.", content_of(error));
     json["4XX"]["headers"]["Retry-After"] =
         header("With 429: seconds until it may be asked again.");
-    json["5XX"] = response("The server cannot answer now.", content_of("Error"));
+    json["5XX"] = response("The server cannot answer now.", content_of(error));
     json["5XX"]["headers"]["Retry-After"] =
         header("With 503: seconds until it may be asked again.");
     return json;
@@ -121,6 +122,7 @@ Json operation(const Route& route) {
 Json schemas(const RouteList& routes, const ServerConfig& config) {
     Json all = response_schemas();
     for (const Route* route : routes.all()) {
+        if (route->schema.types != nullptr) all.update(route->schema.types());
         if (const auto& body = route->schema.body) {
             all[body->name] = request_schema(body->kind, config.requests);
         }

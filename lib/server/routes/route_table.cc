@@ -8,7 +8,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::array<const Route*, 25> kRoutes = {
+constexpr std::array<const Route*, 27> kRoutes = {
     &routes::chat_page,    &routes::live,
     &routes::ready,        &routes::health,
     &routes::ping,         &routes::version,
@@ -16,6 +16,7 @@ constexpr std::array<const Route*, 25> kRoutes = {
     &routes::metrics,      &routes::status,
     &routes::models,       &routes::model,
     &routes::completions,  &routes::chat_completions,
+    &routes::messages,     &routes::count_tokens,
     &routes::embeddings,   &routes::tokenize,
     &routes::detokenize,   &routes::tokenizer_info,
     &routes::drain,        &routes::reload_keys,
