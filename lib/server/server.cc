@@ -170,6 +170,7 @@ class Server::Core {
             .models = models,
             .keys = keys,
             .active = active,
+            .responses = responses,
             .tokenizer_threads = text,
             .metrics = metrics,
             .reserve = reserve,
@@ -308,6 +309,7 @@ class Server::Core {
                        config.served.backup_model,
                        models,
                        metrics};
+    ResponseStore responses{config.responses};
     ActiveRequests active;
     RequestFilter filter{route_table(), config.filter, keys};
     RouteContext context;

@@ -17,6 +17,7 @@ void add_limits(OptionList<ServerConfig>& list) {
              value_name("S"), range(0.0, kMaxTimeoutSeconds));
     list.include(&ServerConfig::admission, admission_options());
     list.include(&ServerConfig::requests, request_limit_options());
+    list.include(&ServerConfig::responses, response_store_options());
 }
 
 void add_answers(OptionList<ServerConfig>& list) {

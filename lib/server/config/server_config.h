@@ -16,6 +16,7 @@
 #include "lib/server/operations/alert_options.h"
 #include "lib/server/operations/log_options.h"
 #include "lib/server/requests/request_timeouts.h"
+#include "lib/server/responses/response_store_options.h"
 
 namespace nvllm::server {
 
@@ -29,6 +30,7 @@ struct ServerConfig {
     AdmissionOptions admission;
     RequestLimits requests;
     OutputFormatOptions formats;
+    ResponseStoreOptions responses;
     ServerLogOptions log;
     AlertOptions alerts;
     double shutdown_timeout_s = 30.0;

@@ -2,6 +2,7 @@
 #include "lib/server/openai/parameter_table.h"
 
 #include "lib/request/sampling_fields.h"
+#include "lib/server/openai/conversation_rows.h"
 
 namespace nvllm::server {
 namespace {
@@ -9,7 +10,6 @@ namespace {
 using namespace schema;
 
 constexpr uint8_t kCompletion = 1, kChat = 2, kEmbedding = 4, kTokenize = 8, kDetokenize = 16;
-constexpr uint8_t kMessage = 32, kMessageCount = 64, kResponse = 128;
 constexpr uint8_t kGeneration = kCompletion | kChat;
 constexpr uint8_t kAll = kGeneration | kEmbedding | kTokenize | kDetokenize;
 
@@ -64,13 +64,6 @@ Json message() {
         {"if": {"required": ["role"],
                 "properties": {"role": {"enum": ["system", "developer", "user", "tool"]}}},
          "then": {"required": ["content"], "properties": {"content": {"not": {"type": "null"}}}}}])");
-    return json;
-}
-
-// What has a field of its own is no variable.
-Json template_variables() {
-    Json json = object();
-    json["propertyNames"] = Json::parse(R"({"not": {"enum": ["messages", "chat_template"]}})");
     return json;
 }
 
@@ -352,8 +345,6 @@ void add_what_is_limited(Parameters& table, const RequestLimits& limits) {
          {"modalities", kGeneration, values({Json::array({"text"})}), {}, "Only text."}});
 }
 
-constexpr std::string_view kIdle = "Taken, and does nothing.";
-
 void add_idle(Parameters& table) {
     for (const char* name : {"safety_identifier", "metadata", "store", "service_tier", "verbosity",
                              "prompt_cache_key", "request_id", "prompt_cache_retention"}) {
@@ -439,76 +430,6 @@ void add_not_built(Parameters& table) {
     }
 }
 
-// Of the Anthropic API.
-void add_messages(Parameters& table, const RequestLimits& limits) {
-    constexpr uint8_t kBoth = kMessage | kMessageCount;
-    const Json blocks = any_of({text(), list(object({{"type", text()}}))});
-    table.insert(
-        table.end(),
-        {{"model", kBoth, text(), {}, "A name from /v1/models; when absent the first model."},
-         {"messages",
-          kBoth,
-          list(object({{"role", values({"user", "assistant", "system"})}, {"content", blocks}}),
-               static_cast<size_t>(limits.max_messages), 1),
-          {},
-          "The conversation: texts, or blocks of type text, thinking, tool_use and tool_result. "
-          "The answer goes on from a last message of the assistant.",
-          kBoth},
-         {"system", kBoth, blocks, {}, "What is said before the conversation."},
-         {"max_tokens",
-          kMessage,
-          integer(1, kUnboundedCount),
-          {},
-          "Tokens to generate at most.",
-          kMessage},
-         {"stop_sequences", kMessage, list(text()), {}, "Texts at which the answer ends."},
-         {"stream", kMessage, boolean(), false, "The answer as server-sent events."},
-         {"temperature", kMessage, number(0.0f, 2.0f), {}, "As for chats."},
-         {"top_p", kMessage, number(0.0f, 1.0f), {}, "As for chats."},
-         {"top_k", kMessage, integer(-1, kUnboundedCount), {}, "As for chats."},
-         {"tools",
-          kBoth,
-          list(object({{"name", text()}}), static_cast<size_t>(limits.max_tools)),
-          {},
-          "Functions that the model may call, each with its input_schema."},
-         {"tool_choice",
-          kBoth,
-          object({{"type", values({"auto", "any", "tool", "none"})}}),
-          {},
-          "Whether something is called; tool with the name of it. disable_parallel_tool_use: one "
-          "call at most, where the answer is held to calls."},
-         {"thinking",
-          kBoth,
-          object({{"type", values({"enabled", "disabled", "adaptive"})}}),
-          {},
-          "Given to the template as enable_thinking. budget_tokens does nothing."},
-         {"output_config",
-          kBoth,
-          object(),
-          {},
-          "effort is given to the template; format holds the answer to a JSON schema."},
-         {"chat_template_kwargs",
-          kBoth,
-          template_variables(),
-          {},
-          "Further variables of the template."}});
-    for (const char* name : {"metadata", "service_tier", "cache_control", "container",
-                             "inference_geo", "context_management", "betas"}) {
-        table.push_back({name, kBoth, anything(), {}, kIdle, 0, ParameterUse::no_effect});
-    }
-    for (const char* name :
-         {"max_tokens", "stop_sequences", "stream", "temperature", "top_p", "top_k"}) {
-        table.push_back({name, kMessageCount, anything(), {}, kIdle, 0, ParameterUse::no_effect});
-    }
-    table.push_back({"mcp_servers",
-                     kBoth,
-                     values({"", false, Json::array(), Json::object()}),
-                     {},
-                     "this server never asks another one",
-                     0,
-                     ParameterUse::not_built});
-}
-
 }  // namespace
 
 Parameters make_parameters(const RequestLimits& limits) {
@@ -520,7 +441,8 @@ Parameters make_parameters(const RequestLimits& limits) {
     add_what_is_limited(table, limits);
     add_idle(table);
     add_not_built(table);
-    add_messages(table, limits);
+    add_message_rows(table, limits);
+    add_response_rows(table, limits);
     return table;
 }
 

@@ -16,6 +16,7 @@
 #include "lib/server/models/model_set.h"
 #include "lib/server/requests/active_requests.h"
 #include "lib/server/requests/request_admission.h"
+#include "lib/server/responses/response_store.h"
 
 namespace nvllm::server {
 
@@ -36,6 +37,7 @@ struct RouteContext {
     ModelSet& models;
     KeyRing& keys;
     ActiveRequests& active;
+    ResponseStore& responses;
     TaskPool& tokenizer_threads;
     ServerMetrics& metrics;
     const MemoryReserve& reserve;

@@ -17,7 +17,8 @@ extern const Route models, model;  // models.cc
 extern const Route completions;
 extern const Route chat_completions;
 extern const Route embeddings;
-extern const Route messages, count_tokens;  // conversations/messages.cc
+extern const Route responses, stored_response, forgotten_response;  // conversations/responses.cc
+extern const Route messages, count_tokens;                          // conversations/messages.cc
 extern const Route tokenize;
 extern const Route detokenize;
 extern const Route tokenizer_info;
