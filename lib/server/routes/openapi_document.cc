@@ -35,6 +35,8 @@ constexpr std::pair<std::string_view, std::string_view> kBeyond[] = {
     {"max-tools", "400"},
     {"max-logprobs", "400"},
     {"max-json-depth", "400"},
+    {"max-stored-responses", "the least recently used ones are forgotten"},
+    {"max-stored-response-bytes", "the least recently used ones are forgotten"},
 };
 
 std::string lower(std::string_view method) {
