@@ -108,7 +108,9 @@ std::optional<Fault> read_prompt(Json& body, const RequestLimits& limits, Json& 
     auto messages = chat_messages(take(body, "system"), take(body, "messages"), limits);
     if (!messages) return messages.fault();
     chat["messages"] = *std::move(messages);
-    if (chat["messages"].back()["role"] == "assistant") {  // the answer goes on from it
+    const Json& last = chat["messages"].back();
+    const bool is_begun = last["role"] == "assistant" && !last.contains("tool_calls");
+    if (is_begun) {  // the answer goes on from it
         chat["continue_final_message"] = true;
         chat["add_generation_prompt"] = false;
     }

@@ -58,6 +58,8 @@ TEST_CASE("routes: what somebody may have meant whose base address is wrong") {
     CHECK(route_table().nearest_path("/v1/v1/embeddings") == "/v1/embeddings");
     CHECK(route_table().nearest_path("/openai/v1/completions") == "/v1/completions");
     CHECK(route_table().nearest_path("/v1/tokenize") == "/tokenize");
+    CHECK(route_table().nearest_path("/v1/threads/1/runs") == "/v1/responses");
+    CHECK(route_table().nearest_path("/v1/messages/batches") == "/v1/messages");
     for (const char* path : {"/nope", "/v1/nope", "/v1/", "/v1/admin/drain", "/x/"}) {
         CAPTURE(path);
         CHECK(!route_table().nearest_path(path));
