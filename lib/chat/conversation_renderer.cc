@@ -111,6 +111,14 @@ Result<RenderedChat> ConversationRenderer::render(const Conversation& conversati
     return chat;
 }
 
+std::string ConversationRenderer::sources() const {
+    std::string all = mistral_ ? "[AVAILABLE_TOOLS] tools [TOOL_CALLS]" : "";
+    for (const Source* one : {&default_, &with_tools_}) {
+        if (one->source != nullptr) all += one->source->source() + "\n";
+    }
+    return all;
+}
+
 Result<RenderedChat> ConversationRenderer::render_whole(const Conversation& conversation,
                                                         const RenderOptions& options) const {
     if (conversation.chat_template) {

@@ -33,6 +33,9 @@ class ConversationRenderer {
     Result<RenderedChat> render(const Conversation& conversation,
                                 const RenderOptions& options = {}) const;
 
+    // The text of the templates, for finding out what they show; the markers of Mistral's format.
+    std::string sources() const;
+
     bool can_render() const { return default_.source != nullptr || mistral_.has_value(); }
 
   private:

@@ -32,6 +32,17 @@ PoolingKind kind_of(PooledRow row) {
 
 }  // namespace
 
+std::string end_of_prompt(const Tokenizer& tokenizer, std::span<const int32_t> prompt) {
+    constexpr size_t kTokens = 64;
+    return tokenizer.decode(prompt.last(std::min(prompt.size(), kTokens)), false);
+}
+
+std::optional<GrammarSpec> grammar_of(const RequestInput& input, const Tokenizer* tokenizer,
+                                      std::span<const int32_t> prompt) {
+    if (!input.grammar_for_prompt || tokenizer == nullptr) return input.grammar;
+    return input.grammar_for_prompt(end_of_prompt(*tokenizer, prompt));
+}
+
 InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
                                const ModelConfig& config, const GenerationConfig& generation,
                                const PoolingConfig& pooling, int32_t max_model_len,
@@ -73,7 +84,7 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     truncate(input, std::max(1, sampling.max_tokens.value_or(1)), *ids);
     if (auto wrong = check_ids(*ids, 1)) return *wrong;
     if (auto wrong = bound_length(static_cast<int32_t>(ids->size()), sampling)) return *wrong;
-    auto constraint = this->constraint(input);
+    auto constraint = this->constraint(input, *ids);
     if (!constraint) return constraint.fault();
 
     Request request;
@@ -85,6 +96,7 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     request.hides_logprobs = request.sampling.num_sequences() > request.sampling.n &&
                              !request.sampling.use_beam_search && !request.sampling.logprobs;
     if (request.hides_logprobs) request.sampling.logprobs = 0;
+    request.kept_special_tokens = known_special(input.kept_special_tokens);
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     return request;
@@ -92,8 +104,9 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
 
 // The last step of a request that is right otherwise: to compile takes the longest.
 Result<std::shared_ptr<const AnswerConstraintSource>> InputProcessor::constraint(
-    const RequestInput& input) const {
-    if (!input.grammar) return std::shared_ptr<const AnswerConstraintSource>();
+    const RequestInput& input, std::span<const int32_t> prompt) const {
+    const auto grammar = grammar_of(input, tokenizer_.get(), prompt);
+    if (!grammar) return std::shared_ptr<const AnswerConstraintSource>();
     if (input.sampling.use_beam_search) {
         return fault("use_beam_search: beams cannot be held to a grammar; leave one of them out",
                      "use_beam_search");
@@ -104,7 +117,17 @@ Result<std::shared_ptr<const AnswerConstraintSource>> InputProcessor::constraint
             "leave one of them out",
             "ignore_eos");
     }
-    return grammars_->compile(*input.grammar);
+    return grammars_->compile(*grammar);
+}
+
+std::vector<int32_t> InputProcessor::known_special(const std::vector<std::string>& texts) const {
+    std::vector<int32_t> known;
+    if (tokenizer_ == nullptr) return known;
+    for (const std::string& text : texts) {
+        const auto id = tokenizer_->token_id(text);
+        if (id && tokenizer_->is_special(*id)) known.push_back(*id);
+    }
+    return known;
 }
 
 std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,
@@ -126,7 +149,8 @@ std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,
 }
 
 Result<Request> InputProcessor::process_pooling(const RequestInput& input) const {
-    if (input.grammar) return fault("a vector of a text cannot be held to a grammar");
+    if (input.grammar || input.grammar_for_prompt)
+        return fault("a vector of a text cannot be held to a grammar");
     if (auto wrong = input.pooling->check(hidden_size_)) return *wrong;
     auto ids = prompt_ids(input);
     if (!ids) return ids.fault();

@@ -4,9 +4,12 @@
 // thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -33,14 +36,27 @@ struct RequestInput {
     std::optional<PoolingParams> pooling;
     std::vector<std::string>
         bad_words;  // texts that are never written; added to sampling.bad_words as tokens
-    std::optional<GrammarSpec> grammar = {};  // what the answer is held to
     std::string cache_salt;
     int32_t priority = 0;
     // Only so many tokens of the prompt, its last ones; what the tokenizer puts around a text
     // stays. -1: as many as leave space for the output.
     std::optional<int32_t> truncate_prompt_tokens;
     bool allow_special_in_messages = false;
+    // What the answer is held to.
+    std::optional<GrammarSpec> grammar;
+    // In place of `grammar` where that depends on how the prompt ends (end_of_prompt()).
+    std::function<std::optional<GrammarSpec>(std::string_view prompt_end)> grammar_for_prompt;
+    // Texts of special tokens that stay in the output although special tokens are skipped. Those
+    // that the vocabulary does not have count for nothing.
+    std::vector<std::string> kept_special_tokens;
 };
+
+// How a prompt ends, special tokens written out: as much of it as shows where the model begins.
+std::string end_of_prompt(const Tokenizer& tokenizer, std::span<const int32_t> prompt);
+
+// What the answer to this prompt is held to. `tokenizer` may be null.
+std::optional<GrammarSpec> grammar_of(const RequestInput& input, const Tokenizer* tokenizer,
+                                      std::span<const int32_t> prompt);
 
 class InputProcessor {
   public:
@@ -78,6 +94,7 @@ class InputProcessor {
     std::optional<Fault> bound_length(int32_t num_prompt_tokens, SamplingParams& sampling) const;
     // What generation_config.json says of single tokens and sequences of them.
     void add_default_tokens(SamplingParams& sampling) const;
+    std::vector<int32_t> known_special(const std::vector<std::string>& texts) const;
     void add_bad_words(const std::vector<std::string>& words, SamplingParams& sampling) const;
     // As input.truncate_prompt_tokens says; `num_answer` tokens have to fit after them.
     void truncate(const RequestInput& input, int32_t num_answer, std::vector<int32_t>& ids) const;
@@ -88,7 +105,7 @@ class InputProcessor {
     Result<Request> process_pooling(const RequestInput& input) const;
     // What the answer is held to; null without a grammar.
     Result<std::shared_ptr<const AnswerConstraintSource>> constraint(
-        const RequestInput& input) const;
+        const RequestInput& input, std::span<const int32_t> prompt) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     GenerationConfig generation_;

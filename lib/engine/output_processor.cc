@@ -26,7 +26,7 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
         choice.sequence = sequences[index];
         if (tokenizer_ != nullptr && !request.pooling) {
             choice.detokenizer.emplace(tokenizer_, request.sampling.skip_special_tokens,
-                                       request.prompt_token_ids);
+                                       request.prompt_token_ids, request.kept_special_tokens);
         }
         entry.choices.push_back(std::move(choice));
         places_.emplace(sequences[index], std::pair(request.id, index));

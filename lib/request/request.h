@@ -27,6 +27,9 @@ struct Request {
     std::vector<int32_t> eos_token_ids;  // the model's end tokens
     // What each of its answers is held to; null: nothing. Not together with a beam search.
     std::shared_ptr<const AnswerConstraintSource> constraint = {};
+    // Special tokens that stay in the text where sampling.skip_special_tokens leaves the others
+    // out.
+    std::vector<int32_t> kept_special_tokens;
     std::string cache_salt;            // requests with different salts share no cached blocks
     std::string adapter;               // its name and revision; empty: the model alone
     int32_t adapter_id = 0;            // AddedSequence::adapter; 0: none

@@ -178,6 +178,7 @@ class Server::Core {
             .models = models,
             .keys = keys,
             .active = active,
+            .responses = responses,
             .tokenizer_threads = text,
             .grammar_threads = grammars,
             .metrics = metrics,
@@ -224,6 +225,7 @@ class Server::Core {
         const HttpRequest& request = transaction->request();
         const Route* route = route_table().find(request.method, request.path);
         if (route == nullptr) route = route_table().find(request.path);
+        transaction->error_form = route->errors;
         if (!route->is_off_loop) return run_route(*route, context, transaction);
         const bool has_room =
             text.try_run([this, route, transaction] { run_route(*route, context, transaction); });
@@ -250,8 +252,8 @@ class Server::Core {
         transaction.request_id = names.next(head);
         transaction.response_headers = filter.cors_headers(head);
         transaction.response_headers.push_back(RequestIds::header(head, transaction.request_id));
-        const std::string* authorization = head.header("Authorization");
-        if (!config.log.has_requests || authorization == nullptr) return;
+        const auto authorization = head.authorization();
+        if (!config.log.has_requests || !authorization) return;
         if (const auto key = keys.find(*authorization)) transaction.notes.set_key(key->name);
     }
 
@@ -323,8 +325,11 @@ class Server::Core {
     KeyRing keys;
     KeyMetrics key_metrics{metrics.registry(), keys};
     ModelSet models;
-    ModelLoader loader{
-        {config.admission, config.requests}, config.served.backup_model, models, metrics};
+    ModelLoader loader{{config.admission, config.requests, config.formats},
+                       config.served.backup_model,
+                       models,
+                       metrics};
+    ResponseStore responses{config.responses};
     ActiveRequests active;
     RequestFilter filter{route_table(), config.filter, keys};
     std::unique_ptr<BatchService> batches = make_batches();

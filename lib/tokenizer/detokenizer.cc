@@ -35,9 +35,10 @@ class Detokenizer::Chain : public TokenSink {
 };
 
 Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens,
-                         std::span<const int32_t> context)
+                         std::span<const int32_t> context, std::vector<int32_t> kept_special)
     : tokenizer_(std::move(tokenizer)),
       skip_special_tokens_(skip_special_tokens),
+      kept_special_(std::move(kept_special)),
       chain_(std::make_unique<Chain>(tokenizer_->decoder())) {
     for (const int32_t id : context) append(id);
     if (context.empty()) return;
@@ -61,7 +62,8 @@ std::string Detokenizer::take() {
 }
 
 std::string Detokenizer::append(int32_t id) {
-    const auto spelling = tokenizer_->spelling(id, skip_special_tokens_);
+    const bool is_kept = std::ranges::find(kept_special_, id) != kept_special_.end();
+    const auto spelling = tokenizer_->spelling(id, skip_special_tokens_ && !is_kept);
     if (!spelling) return {};
     chain_->first().text(*spelling);
     chain_->first().end_token();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lib/tokenizer/tokenizer.h"
 
@@ -16,8 +17,9 @@ class Detokenizer {
   public:
     // `context`: the ids that come before (a prompt); what is given is the text that follows
     // theirs. The more of them the better: all of the prompt is always right.
+    // `kept_special`: special tokens that are given although the others are skipped.
     Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens,
-                std::span<const int32_t> context = {});
+                std::span<const int32_t> context = {}, std::vector<int32_t> kept_special = {});
     ~Detokenizer();
     Detokenizer(Detokenizer&&) noexcept;
     Detokenizer& operator=(Detokenizer&&) noexcept;
@@ -33,6 +35,7 @@ class Detokenizer {
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     bool skip_special_tokens_;
+    std::vector<int32_t> kept_special_;
     std::unique_ptr<Chain> chain_;
     size_t to_skip_ = 0;  // bytes still to come that belong to the context
 };

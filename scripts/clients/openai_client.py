@@ -177,11 +177,11 @@ class Errors(ClientTestCase):
                            lambda: complete(model=MODEL, prompt=[5] * 3000, stream=True))
         self.assert_raises(openai.BadRequestError, 400, None, "messages[0].content",
                            lambda: chat(model=MODEL, messages=[{"role": "user", "content": 5}]))
-        self.assert_raises(openai.BadRequestError, 400, "unsupported_parameter", "tools", lambda: chat(
-            model=MODEL, messages=QUESTION, tools=[{"type": "function", "function": {"name": "f"}}]))
+        self.assert_raises(openai.BadRequestError, 400, "unsupported_parameter", "tools[0].type", lambda: chat(
+            model=MODEL, messages=QUESTION, tools=[{"type": "custom", "custom": {"name": "f"}}]))
         self.assert_raises(openai.NotFoundError, 404, "model_not_found", "model", lambda: complete(model="gpt-5", prompt=STORY))
         self.assert_raises(openai.NotFoundError, 404, "model_not_found", "model", lambda: self.client.models.retrieve("gpt-5"))
-        self.assert_raises(openai.NotFoundError, 404, "not_found", None, lambda: self.client.responses.create(model=MODEL, input="Hi"))
+        self.assert_raises(openai.NotFoundError, 404, "not_found", None, lambda: self.client.moderations.create(input="Hi"))
         self.assert_raises(openai.APIStatusError, 413, "request_too_large", None,
                            lambda: complete(model=MODEL, prompt="a" * (17 << 20)))
 

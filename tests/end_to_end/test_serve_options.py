@@ -72,7 +72,8 @@ class NeighboursFlagsTest(unittest.TestCase):
         for arguments, says in (
                 (("--trust-remote-code",), "--trust-remote-code does nothing here"), (("-tp", "1"), "-tp 1 does nothing here"),
                 (("--dtype", "half"), ""), (("--seed", "7"), "--seed does nothing here"), (("--max-model-len", "-1"), "nothing"),
-                (("--disable-log-requests",), ""), (("--revision", "main"), ""), (("--generation-config", "vllm"), ""),
+                (("--disable-log-requests",), ""), (("--tool-call-parser", "hermes"), ""), (("--reasoning-parser", "qwen3"), ""),
+                (("--enable-auto-tool-choice",), "--enable-auto-tool-choice does nothing here"), (("--revision", "main"), ""), (("--generation-config", "vllm"), ""),
                 (("--override-generation-config", '{"temperature": 0.5}'), ""), (("--tokenizer", DEMO), ""),
                 (("--served-model-name", "a", "b"), ""), (("--max_num_seqs", "4"), ""),
                 (("--hf-token", "s3cret"), "--hf-token does nothing here")):
@@ -86,7 +87,7 @@ class NeighboursFlagsTest(unittest.TestCase):
         for arguments, says in (
                 (("--enable-lora",), "adapters are not supported yet"), (("-tp", "2"), "one device computes a model"),
                 (("--quantization", "bitsandbytes"), "are not read"), (("--quantization", "gptq"), "is not quantized"),
-                (("--tool-call-parser", "hermes"), "tool calls"), (("--speculative-config", "{}"), "not supported yet"),
+                (("--tool-server", "demo"), "clients run the tools"), (("--speculative-config", "{}"), "not supported yet"),
                 (("-ngl", "99"), "--device"), (("--max-loras", "4"), "adapters")):
             done = self.check(*arguments)
             self.assertEqual(done.returncode, 64, f"{arguments}: {done.stderr}")

@@ -139,8 +139,7 @@ class Requests(ServedTestCase):
     def test_Q4_what_would_change_an_answer_is_not_ignored(self):
         fields = {"functions": [{"name": "f"}], "function_call": "auto", "guided_whitespace_pattern": "[ ]",
                   "suffix": "x", "chat_template": "{{ 1 }}", "prompt_embeds": "x", "audio": {"voice": "a"},
-                  "tools": [{"type": "function", "function": {"name": "f"}}],
-                  "tool_choice": "required", "modalities": ["audio"], "lora": [{"id": 1}], "logits_processors": ["x"]}
+                  "modalities": ["audio"], "lora": [{"id": 1}], "logits_processors": ["x"]}
         for name, value in fields.items():
             for path, body in ((COMPLETIONS, {"prompt": "a"}), (CHAT, {"messages": MESSAGES})):
                 refused = self.send({**body, "max_tokens": 1, name: value}, path)

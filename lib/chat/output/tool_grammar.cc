@@ -2,15 +2,18 @@
 #include "lib/chat/output/tool_grammar.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
 #include "lib/chat/output/format_tables.h"
+#include "lib/chat/output/tag_json.h"
 
 namespace nvllm {
 namespace {
 
-using TagJson = nlohmann::ordered_json;
+using output::any_of;
+using output::append;
+using output::sequence;
+using output::TagJson;
 
 // A call is before_name NAME after_name ARGUMENTS call_end; calls stand between section_begin and
 // section_end with the separator between them. `trigger` begins the whole.
@@ -70,20 +73,6 @@ const CallForm kCallForms[] = {
 const CallForm kNamedMistral = {"mistral", "[TOOL_CALLS]", "",       "",
                                 "",        "[TOOL_CALLS]", "[ARGS]", ""};
 
-TagJson sequence(std::vector<TagJson> elements) {
-    if (elements.size() == 1) return elements.front();
-    return {{"type", "sequence"}, {"elements", elements}};
-}
-
-TagJson any_of(std::vector<TagJson> elements) {
-    if (elements.size() == 1) return elements.front();
-    return {{"type", "or"}, {"elements", elements}};
-}
-
-void append(std::vector<TagJson>& to, const std::vector<TagJson>& more) {
-    to.insert(to.end(), more.begin(), more.end());
-}
-
 class TagWriter {
   public:
     TagWriter(const ToolGrammarRequest& request, const CallForm& form)
@@ -103,23 +92,8 @@ class TagWriter {
         return std::find(tokens.begin(), tokens.end(), text) != tokens.end();
     }
 
-    // The text, with its special tokens as tokens.
     std::vector<TagJson> literal(std::string_view text) const {
-        std::vector<TagJson> parts;
-        while (!text.empty()) {
-            size_t at = text.size();
-            std::string_view first;
-            for (const std::string& token : request_.special_tokens) {
-                const size_t found = token.empty() ? std::string_view::npos : text.find(token);
-                if (found >= at) continue;
-                at = found;
-                first = token;
-            }
-            if (at > 0) parts.push_back({{"type", "const_string"}, {"value", text.substr(0, at)}});
-            if (!first.empty()) parts.push_back({{"type", "token"}, {"token", first}});
-            text.remove_prefix(std::min(text.size(), at + first.size()));
-        }
-        return parts;
+        return output::literal(text, request_.special_tokens);
     }
 
     TagJson arguments(const OfferedTool& tool) const {
@@ -187,10 +161,8 @@ class TagWriter {
     }
 
     TagJson thought_then(const TagJson& calls) const {
-        std::vector<TagJson> thought = literal("<|channel|>analysis<|message|>");
-        thought.push_back({{"type", "any_tokens"}, {"exclude_tokens", {"<|end|>"}}});
-        append(thought, literal("<|end|><|start|>assistant"));
-        return sequence({{{"type", "optional"}, {"content", sequence(thought)}}, calls});
+        return sequence(
+            {output::optional(output::harmony_thought(request_.special_tokens)), calls});
     }
 
     const ToolGrammarRequest& request_;
@@ -214,9 +186,7 @@ const CallForm* find_form(const ToolGrammarRequest& request) {
 std::optional<std::string> tool_structural_tag(const ToolGrammarRequest& request) {
     const CallForm* form = find_form(request);
     if (form == nullptr || request.tools.empty()) return std::nullopt;
-    const TagJson tag = {{"type", "structural_tag"},
-                         {"format", TagWriter(request, *form).format()}};
-    return write_json(tag);
+    return output::structural_tag_text(TagWriter(request, *form).format());
 }
 
 }  // namespace nvllm

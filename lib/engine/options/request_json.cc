@@ -47,6 +47,7 @@ constexpr char kDocuments[] = "documents";
 constexpr char kAddGenerationPrompt[] = "add_generation_prompt";
 constexpr char kContinueFinalMessage[] = "continue_final_message";
 constexpr char kReasoningEffort[] = "reasoning_effort";
+constexpr char kEnableThinking[] = "enable_thinking";
 
 void read_prompt(const Json& value, Builder& builder) {
     if (value.is_string()) {
@@ -96,6 +97,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"add_generation_prompt", into_chat<kAddGenerationPrompt, read_bool>},
     {"continue_final_message", into_chat<kContinueFinalMessage, read_bool>},
     {"reasoning_effort", into_chat<kReasoningEffort, read_string>},
+    {"enable_thinking", into_chat<kEnableThinking, read_bool>},
     {"chat_template", read_chat_template},
     {"chat_template_kwargs", read_template_kwargs},
     {"bad_words", [](const Json& v, Builder& b) { b.request.input.bad_words = read_strings(v); }},
@@ -182,6 +184,15 @@ std::optional<Fault> check_prompt_fields(const Json& object) {
                      : "only one of 'prompt', 'prompt_token_ids' and 'messages' may be given");
 }
 
+// Most templates that can leave the thought out know it by another variable than the API.
+void leave_out_thinking(Conversation& chat) {
+    const auto effort = chat.variables.find(kReasoningEffort);
+    const bool is_none = effort != chat.variables.end() && *effort == Json("none");
+    if (is_none && !chat.variables.contains(kEnableThinking)) {
+        chat.variables[kEnableThinking] = false;
+    }
+}
+
 // What a template alone would read.
 std::string first_of_chats(const Conversation& chat) {
     if (chat.chat_template) return "chat_template";
@@ -223,6 +234,7 @@ Result<JsonRequest> request_from_json(const Json& object, const SamplingParams& 
     if (auto wrong = read_fields(object, builder)) return *wrong;
     if (!has(object, "min_tokens")) builder.request.input.sampling.bound_min_tokens();
     if (has(object, "messages")) {
+        leave_out_thinking(builder.chat);
         builder.request.input.prompt =
             std::make_shared<const Conversation>(std::move(builder.chat));
     } else if (const std::string name = first_of_chats(builder.chat); !name.empty()) {

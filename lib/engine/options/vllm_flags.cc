@@ -29,7 +29,7 @@ constexpr auto kNoOffload = "weights are not split between memories: on a GPU th
 constexpr auto kNoTiers =
     "cached blocks are not moved to another memory; --swap-space holds those of requests that had "
     "to give way";
-constexpr auto kNoReasoning = "reasoning is not told apart from the answer yet";
+constexpr auto kNoReasoning = "nvllm-serve tells reasoning apart from the answer";
 constexpr auto kOneGrammarEngine = "there is one grammar engine, and no choice of what it allows";
 constexpr auto kNoTraces = "no traces are sent; /metrics and nvllm-inspect tell what happens";
 constexpr auto kOwnMetrics = "/metrics always has the same names";

@@ -65,6 +65,9 @@ std::optional<HttpResponse> RequestFilter::check(const HttpRequest& head, const 
     std::optional<HttpResponse> response;
     if (wrong) {
         response = error_response(*wrong);
+        if (const Route* route = routes_.find(head.path)) {
+            put_in_form(route->errors, "", *response);
+        }
         if (wrong->status == 405) {
             response->headers.push_back({"Allow", routes_.allowed_methods(head.path)});
         }
@@ -162,10 +165,10 @@ std::optional<ApiError> RequestFilter::check_key(const HttpRequest& head, const 
     const bool is_open = route.access == RouteAccess::open || route.access == RouteAccess::health ||
                          (route.access == RouteAccess::metrics && options_.metrics_without_key);
     if (is_open || endpoint.role != EndpointRole::api || keys_.empty()) return std::nullopt;
-    const std::string* authorization = head.header("Authorization");
-    if (authorization != nullptr && keys_.find(*authorization)) return std::nullopt;
+    const auto authorization = head.authorization();
+    if (authorization && keys_.find(*authorization)) return std::nullopt;
     return ApiError{.status = 401,
-                    .message = authorization == nullptr
+                    .message = !authorization
                                    ? "an API key is needed: send Authorization: Bearer KEY"
                                    : "this API key is not known here",
                     .code = "invalid_api_key"};

@@ -40,7 +40,9 @@ struct RouteSchema {
     nlohmann::ordered_json (*other_body)() = nullptr;
     std::string_view description = {};
     std::string_view query_parameter = {};  // an optional one
-    std::string_view unavailable = {};      // describes a 503 whose body is a State; empty: none
+    // Named types that it refers to, besides response_schemas().
+    nlohmann::ordered_json (*types)() = nullptr;
+    std::string_view unavailable = {};  // describes a 503 whose body is a State; empty: none
 };
 
 struct Route {
@@ -52,6 +54,7 @@ struct Route {
     bool has_json_body = false;  // may also arrive over a WebSocket
     bool is_probe = false;       // served even when all connections are taken
     bool is_page = false;        // served only with --page
+    ErrorForm errors = ErrorForm::openai;
     RouteSchema schema = {};
     // Responds, or has the response made elsewhere. May throw: dispatch.h turns exceptions into
     // responses.

@@ -15,6 +15,20 @@ bool matches(const Route& route, std::string_view path) {
     return path.size() > prefix.size() && path.starts_with(prefix);
 }
 
+// Routes of the APIs that are not here, and the nearest that is.
+struct Absent {
+    std::string_view begins;
+    std::string_view nearest;
+};
+constexpr Absent kAbsent[] = {
+    {"/v1/assistants", "/v1/responses"},        {"/v1/threads", "/v1/responses"},
+    {"/v1/conversations", "/v1/responses"},     {"/v1/realtime", "/v1/responses"},
+    {"/v1/chat/completions/", "/v1/responses"}, {"/v1/edits", "/v1/completions"},
+    {"/v1/engines/", "/v1/completions"},        {"/v1/complete", "/v1/messages"},
+    {"/v1/messages/batches", "/v1/messages"},   {"/api/chat", "/v1/chat/completions"},
+    {"/api/generate", "/v1/completions"},       {"/api/embed", "/v1/embeddings"},
+};
+
 bool is_suggested(const Route* route) {
     return route != nullptr && route->access != RouteAccess::admin && !route->is_page;
 }
@@ -41,6 +55,10 @@ std::optional<std::string> RouteList::nearest_path(std::string_view path) const 
     if (is_suggested(find(in_api))) return in_api;
     for (size_t at = path.find('/', 1); at != std::string_view::npos; at = path.find('/', at + 1)) {
         if (is_suggested(find(path.substr(at)))) return std::string(path.substr(at));
+    }
+    for (const Absent& absent : kAbsent) {
+        const bool is_meant = path.starts_with(absent.begins) && is_suggested(find(absent.nearest));
+        if (is_meant) return std::string(absent.nearest);
     }
     return std::nullopt;
 }

@@ -22,7 +22,8 @@ class RouteList {
     const Route* find(std::string_view path) const;
     const Route* find(std::string_view method, std::string_view path) const;
     // A route's path that the client may have meant by `path`: one with a prefix too few or too
-    // many ("/chat/completions", "/v1/v1/models").
+    // many ("/chat/completions", "/v1/v1/models"); of a route that the APIs have and this server
+    // has not, the nearest.
     std::optional<std::string> nearest_path(std::string_view path) const;
     // "GET, HEAD, OPTIONS", as the Allow header has it; of all routes for "*".
     std::string allowed_methods(std::string_view path) const;

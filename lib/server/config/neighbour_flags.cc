@@ -11,7 +11,6 @@ namespace {
 using enum ForeignValues;
 
 constexpr auto kOneProcess = "one process serves all; --text-threads is about reading requests";
-constexpr auto kNoToolCalls = "tool calls are not read out of answers yet";
 constexpr auto kAlwaysTold = "answers always have it";
 constexpr auto kFixedAnswers = "answers have the fields of OpenAI's";
 constexpr auto kNoPython = "Python code cannot be plugged in";
@@ -52,9 +51,12 @@ constexpr auto kVllm = std::to_array<ForeignFlag>({
     foreign_refused("--default-chat-template-kwargs --reasoning-effort-map", one,
                     "requests say chat_template_kwargs themselves", "{}"),
     foreign_refused("--response-role", one, "answers are the assistant's", "assistant"),
-    foreign_refused("--enable-auto-tool-choice", none, kNoToolCalls),
-    foreign_refused("--tool-call-parser --tool-parser-plugin --tool-strict-level --tool-server",
-                    one, kNoToolCalls),
+    foreign_ignored("--enable-auto-tool-choice", none, "the model always decides with auto"),
+    foreign_ignored("--enable-reasoning", none, "--reasoning-parser tells it apart"),
+    foreign_refused("--tool-parser-plugin --reasoning-parser-plugin", one, kNoPython),
+    foreign_refused("--tool-strict-level", one,
+                    "arguments are held to their schema where a function says strict"),
+    foreign_refused("--tool-server", one, "clients run the tools that are called"),
     foreign_refused("--exclude-tools-when-tool-choice-none", none,
                     "the template gets the tools that a request names"),
     foreign_refused("--lora-modules --prompt-adapters", many, kNoAdapters),

@@ -17,10 +17,12 @@ void add_limits(OptionList<ServerConfig>& list) {
              value_name("S"), range(0.0, kMaxTimeoutSeconds));
     list.include(&ServerConfig::admission, admission_options());
     list.include(&ServerConfig::requests, request_limit_options());
+    list.include(&ServerConfig::responses, response_store_options());
 }
 
 void add_answers(OptionList<ServerConfig>& list) {
     list.include(&ServerConfig::requests, request_field_options());
+    list.include(&ServerConfig::formats, output_format_options());
     list.include(&ServerConfig::timeouts, partial_response_options());
     list.group("Answers");
     list.add("page", nested(&ServerConfig::filter, &FilterOptions::serves_page),

@@ -12,10 +12,12 @@
 #include "lib/server/http/address_options.h"
 #include "lib/server/http/connection_options.h"
 #include "lib/server/models/served_model_options.h"
+#include "lib/server/openai/output_format_options.h"
 #include "lib/server/openai/request_limits.h"
 #include "lib/server/operations/alert_options.h"
 #include "lib/server/operations/log_options.h"
 #include "lib/server/requests/request_timeouts.h"
+#include "lib/server/responses/response_store_options.h"
 
 namespace nvllm::server {
 
@@ -28,6 +30,8 @@ struct ServerConfig {
     RequestTimeouts timeouts;
     AdmissionOptions admission;
     RequestLimits requests;
+    OutputFormatOptions formats;
+    ResponseStoreOptions responses;
     ServerLogOptions log;
     AlertOptions alerts;
     BatchOptions batches;

@@ -34,12 +34,55 @@ std::string error_body(const ApiError& error) {
                                      .code = text_or_null(error.code)}});
 }
 
+namespace {
+
+std::string_view anthropic_type(int status) {
+    switch (status) {
+        case 401:
+            return "authentication_error";
+        case 403:
+            return "permission_error";
+        case 404:
+            return "not_found_error";
+        case 413:
+            return "request_too_large";
+        case 429:
+            return "rate_limit_error";
+        case 503:
+            return "overloaded_error";
+        case 504:
+            return "timeout_error";
+        default:
+            return status >= 500 ? "api_error" : "invalid_request_error";
+    }
+}
+
+std::string anthropic_body(int status, std::string_view message, std::string_view request_id) {
+    responses::AnthropicError error;
+    error.error = {anthropic_type(status), message};
+    if (!request_id.empty()) error.request_id = request_id;
+    return json_of(error);
+}
+
+}  // namespace
+
+std::string error_body(const ApiError& error, ErrorForm form, std::string_view request_id) {
+    if (form == ErrorForm::openai) return error_body(error);
+    return anthropic_body(error.status, error.message, request_id);
+}
+
+void put_in_form(ErrorForm form, std::string_view request_id, HttpResponse& response) {
+    if (form == ErrorForm::openai || response.error.empty()) return;
+    response.body = anthropic_body(response.status, response.message, request_id);
+}
+
 HttpResponse error_response(const ApiError& error) {
     HttpResponse response;
     response.status = error.status;
     response.body = error_body(error);
     response.error = error_word(error);
     response.param = error.param;
+    response.message = error.message;
     if (error.retry_after_s) {
         response.headers.push_back({"Retry-After", fmt::format("{}", *error.retry_after_s)});
     }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lib/base/result.h"
-#include "lib/server/http/http_message.h"
+#include "lib/server/http/http_transaction.h"
 
 namespace nvllm::server {
 
@@ -26,6 +26,11 @@ std::string error_word(const ApiError& error);
 
 // {"error": {...}}
 std::string error_body(const ApiError& error);
+
+// The same in a form. `request_id` may be empty.
+std::string error_body(const ApiError& error, ErrorForm form, std::string_view request_id);
+// Writes the body of an error anew; leaves other responses alone.
+void put_in_form(ErrorForm form, std::string_view request_id, HttpResponse& response);
 
 // With retry-after, and with x-should-retry: false where the same request would fail again (what
 // the official client would otherwise send three times).

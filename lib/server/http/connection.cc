@@ -276,6 +276,7 @@ asio::awaitable<bool> Connection::serve_request() {
     } else if (transaction->departed() == DisconnectReason::shut_down) {
         status = 503;
         HttpResponse farewell = error_response(shutting_down());
+        put_in_form(transaction->error_form, transaction->request_id, farewell);
         co_await respond(transaction->request(), std::move(farewell));
     }
     if (!goes_on)
@@ -347,18 +348,17 @@ asio::awaitable<bool> Connection::stream(PendingTransaction& transaction) {
 asio::awaitable<bool> Connection::stream_events(PendingTransaction& transaction,
                                                 std::string& bytes) {
     const std::shared_ptr<EventSource> source = transaction.source();
-    std::vector<std::string> events;
+    std::vector<StreamEvent> events;
     StreamState state = StreamState::open;
     while (state == StreamState::open) {
         if (const auto why = transaction.departed()) {
-            bytes += framed(sse_event(last_event_));
+            bytes += framed(sse_event(source->cut_off(last_event_)));
             if (why == DisconnectReason::shut_down) co_await write(bytes);
             co_return false;
         }
         state = source->take(events);
         std::string data;
-        for (const std::string& event : events) data += sse_event(event);
-        if (state == StreamState::complete) data += kSseEnd;
+        for (const StreamEvent& event : events) data += sse_event(event);
         if (!data.empty()) bytes += framed(data);
         if (state == StreamState::complete && is_chunked_) bytes += kLastChunk;
         bool is_written = true;

@@ -1,20 +1,21 @@
-// Framing of server-sent events (the WHATWG HTML standard, 9.2), as OpenAI clients read them.
+// Framing of server-sent events (the WHATWG HTML standard, 9.2), as the clients of the APIs read
+// them.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "lib/server/http/http_transaction.h"
+
 namespace nvllm::server {
 
-// `json` holds no line break.
-inline std::string sse_event(std::string_view json) {
-    std::string event = "data: ";
-    event += json;
-    event += "\n\n";
+inline std::string sse_event(const StreamEvent& given) {
+    std::string event;
+    if (!given.name.empty()) event.append("event: ").append(given.name).append("\n");
+    event.append("data: ").append(given.data).append("\n\n");
     return event;
 }
 
-inline constexpr std::string_view kSseEnd = "data: [DONE]\n\n";
 inline constexpr std::string_view kSseKeepAlive = ": keep-alive\n\n";
 
 }  // namespace nvllm::server

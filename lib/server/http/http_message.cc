@@ -83,6 +83,12 @@ std::string percent_decoded(std::string_view text) {
     return decoded;
 }
 
+std::optional<std::string> HttpRequest::authorization() const {
+    if (const std::string* given = header("Authorization")) return *given;
+    if (const std::string* key = header("x-api-key")) return "Bearer " + *key;
+    return std::nullopt;
+}
+
 const std::string* HttpRequest::header(std::string_view name) const {
     const auto found = std::ranges::find_if(
         headers, [&](const HttpHeader& header) { return equal_ignoring_case(header.name, name); });

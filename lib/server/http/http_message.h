@@ -28,6 +28,9 @@ struct HttpRequest {
     const std::string* header(std::string_view name) const;
     // The value of "?name=value", percent-decoded; nothing when it is not there.
     std::optional<std::string> query_value(std::string_view name) const;
+    // The key as the header Authorization has it: "Bearer KEY". Where there is no such header, made
+    // of x-api-key, by which clients of the Anthropic API send it.
+    std::optional<std::string> authorization() const;
 };
 
 struct HttpResponse {
@@ -39,6 +42,7 @@ struct HttpResponse {
     // Of an error, for the log: its code, or else its type, and the field that is at fault.
     std::string error = {};
     std::string param = {};
+    std::string message = {};
 };
 
 // "Not Found" for 404; "Unknown" for a status that this server never sends.

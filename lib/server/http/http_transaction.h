@@ -25,13 +25,25 @@ enum class DisconnectReason {
     shut_down,  // the server ends
 };
 
-// The events of one streamed response, each a JSON text. Called on the I/O thread; must not block.
+// An event of a streamed response. A WebSocket carries the data alone.
+struct StreamEvent {
+    std::string data;       // a JSON text, or an end mark; without line breaks
+    std::string name = {};  // the event's type, of APIs that name them; else empty
+};
+
+// The events of one streamed response, its end mark included, if the API has one. Called on the I/O
+// thread; must not block.
 class EventSource {
   public:
     virtual ~EventSource() = default;
     // Appends what is ready; not called again once it has said complete or failed.
-    virtual StreamState take(std::vector<std::string>& events) = 0;
+    virtual StreamState take(std::vector<StreamEvent>& events) = 0;
+    // The last event of a stream that the server cuts off. `error`: in the OpenAI API's form.
+    virtual StreamEvent cut_off(const std::string& error) { return {.data = error}; }
 };
+
+// The form of errors, by the API that a route belongs to.
+enum class ErrorForm { openai, anthropic };
 
 class HttpTransaction {
   public:
@@ -55,6 +67,8 @@ class HttpTransaction {
     // The name of the API key that the server itself acts for, where no client sent the request:
     // of a line of a batch. Empty: of none.
     std::optional<std::string> acting_key = {};
+    // Of every error response. Set before respond().
+    ErrorForm error_form = ErrorForm::openai;
     // Headers of every response. Set before respond() or stream().
     std::vector<HttpHeader> response_headers;
     RequestNotes notes;

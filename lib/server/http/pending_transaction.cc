@@ -5,6 +5,8 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "lib/server/http/api_error.h"
+
 namespace nvllm::server {
 
 namespace asio = boost::asio;
@@ -24,6 +26,7 @@ void PendingTransaction::respond(HttpResponse response) {
     {
         const std::lock_guard lock(mutex_);
         if (is_settled_ || response_ || source_ != nullptr) return;
+        put_in_form(error_form, request_id, response);
         response_ = std::move(response);
     }
     wake();

@@ -118,12 +118,11 @@ template <typename Stream>
 asio::awaitable<bool> send_events(Conversation<Stream>& talk, PendingTransaction& transaction) {
     const std::shared_ptr<EventSource> source = transaction.source();
     StreamState state = StreamState::open;
-    std::vector<std::string> events;
+    std::vector<StreamEvent> events;
     while (state == StreamState::open && !transaction.departed()) {
         state = source->take(events);
-        if (state == StreamState::complete) events.emplace_back("[DONE]");
-        for (const std::string& event : events) {
-            const bool is_sent = co_await talk.send(event);
+        for (const StreamEvent& event : events) {
+            const bool is_sent = co_await talk.send(event.data);
             if (!is_sent) co_return false;
         }
         events.clear();

@@ -66,6 +66,8 @@ void HostedModel::load(const EngineConfig& fitted) {
     });
     metrics_.set_cache_config(config_, engine_->memory_plan());
     metrics_.set_engine([engine = engine_.get()] { return engine->stats(); });
+    output_ =
+        find_model_output(limits_.formats, engine_->input_processor(), engine_->tokenizer().get());
     default_sampling_ = engine_->input_processor().default_sampling();
     if (const auto& tokenizer = engine_->tokenizer()) {
         longest_token_bytes_ = max_bytes_of_a_token(*tokenizer);

@@ -11,6 +11,7 @@
 
 #include "lib/engine/engine.h"
 #include "lib/server/access/admission_options.h"
+#include "lib/server/openai/model_output.h"
 #include "lib/server/openai/request_limits.h"
 #include "lib/server/operations/request_timeline.h"
 #include "lib/server/operations/server_metrics.h"
@@ -27,6 +28,7 @@ inline constexpr std::chrono::milliseconds kOutOfMemoryPause{1000};
 struct ModelLimits {
     AdmissionOptions admission;
     RequestLimits request;
+    OutputFormatOptions formats;
 };
 
 class HostedModel {
@@ -63,6 +65,7 @@ class HostedModel {
     const RequestLimits& request_limits() const { return limits_.request; }
     // A text has at least one token for each so many of its bytes.
     size_t longest_token_bytes() const { return longest_token_bytes_; }
+    const ModelOutput& output() const { return output_; }
     const SamplingParams& default_sampling() const { return default_sampling_; }
     const std::shared_ptr<AdmissionControl>& admission() const { return admission_; }
     // The process has too little memory: no request is admitted before `when`.
@@ -89,6 +92,7 @@ class HostedModel {
     std::unique_ptr<Engine> engine_;
     std::atomic<Engine*> loaded_engine_ = nullptr;
     SamplingParams default_sampling_;
+    ModelOutput output_;
     size_t longest_token_bytes_ = 1;
     std::shared_ptr<AdmissionControl> admission_;
 };

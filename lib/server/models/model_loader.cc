@@ -18,6 +18,7 @@ void log_loaded(const HostedModel& model) {
     const Engine& engine = *model.engine();
     log_info(fmt::format("{}: {} in {:.0f} ms", model.name(), engine.memory_plan().summary(),
                          engine.start_timings().total_ms));
+    if (const std::string& found = model.output().summary; !found.empty()) log_info(found);
     for (const std::string& note : engine.model_notes()) log_info(note);
     for (const std::string& note : engine.memory_plan().notices) log_info(note);
 }

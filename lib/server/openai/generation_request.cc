@@ -113,28 +113,24 @@ void take_streaming(Fields& fields, const RequestLimits& limits, GenerationReque
     if (inner.fault()) fields.keep(*inner.fault());
 }
 
-std::optional<Fault> check_tools(const Json& tools, const RequestLimits& limits) {
-    if (!tools.is_array()) return field_fault("tools", "must be a list");
-    if (tools.size() <= static_cast<size_t>(limits.max_tools)) return std::nullopt;
-    return field_fault("tools", fmt::format("has {} entries; it must have at most {}", tools.size(),
-                                            limits.max_tools));
+// With the choice "none" the template shows them all the same, as in vLLM: what was called before
+// makes sense beside them.
+void take_tools(Fields& fields, const RequestLimits& limits, GenerationRequest& request) {
+    const Json tools = fields.take("tools").value_or(Json());
+    const Json choice = fields.take("tool_choice").value_or(Json());
+    const Json parallel = fields.take("parallel_tool_calls").value_or(Json());
+    auto read = read_tool_request({tools, choice, parallel}, limits);
+    if (!read) return fields.keep(read.fault());
+    request.tool_request = *std::move(read);
+    if (!request.tool_request.offered.empty()) fields.rest()["tools"] = tools;
 }
 
-// With the choice "none" a chat's template shows them all the same, as in vLLM: what was called
-// before makes sense beside them.
-void take_tools(Fields& fields, CallKind kind, const RequestLimits& limits) {
-    const auto tools = fields.take("tools");
-    const auto choice = fields.take("tool_choice");
-    const bool has_tools = tools && !tools->empty();
-    if (auto fault = tools ? check_tools(*tools, limits) : std::nullopt) {
-        fields.keep(*fault);
-    } else if (has_tools && choice != Json("none")) {
-        fields.keep(unsupported("tools", "cannot be called yet"));
-    } else if (has_tools && kind == CallKind::chat) {
-        fields.rest()["tools"] = *tools;
-    }
-    if (choice && *choice != Json("none") && *choice != Json("auto")) {
-        fields.keep(unsupported("tool_choice", "can only be none or auto without tools"));
+// Of completions, which have no tools.
+void refuse_tool_choice(Fields& fields) {
+    const Json choice = fields.take("tool_choice").value_or(Json("none"));
+    if (choice != Json("none") && choice != Json("auto")) {
+        fields.keep(
+            unsupported("tool_choice", "can only be none or auto: a completion has no tools"));
     }
 }
 
@@ -155,7 +151,11 @@ Result<Fields> begin(Json body, CallKind kind, const RequestLimits& limits,
     Fields fields(std::move(body));
     fields.take_text("model", request.model);
     take_streaming(fields, limits, request);
-    take_tools(fields, kind, limits);
+    if (kind == CallKind::chat) {
+        take_tools(fields, limits, request);
+    } else {
+        refuse_tool_choice(fields);
+    }
     take_modalities(fields);
     return fields;
 }
@@ -296,6 +296,7 @@ Result<GenerationRequest> read_chat_request(Json body, const SamplingParams& def
     if (!known) return known.fault();
     Fields& fields = *known;
     request.is_chat = true;
+    fields.take_bool("include_reasoning", request.include_reasoning);
     bool wants_logprobs = false;
     fields.take_bool("logprobs", wants_logprobs);
     const auto top = fields.take_logprobs("top_logprobs", limits.max_logprobs);

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/chat/output/output_parser.h"
 #include "lib/engine/options/request_json.h"
 #include "lib/server/openai/request_limits.h"
+#include "lib/server/openai/tool_request.h"
 
 namespace nvllm::server {
 
@@ -29,6 +31,10 @@ struct GenerationRequest {
     bool prompt_logprobs = false;  // asked for in vLLM's field, besides echo
     // Of completions: with echo the prompt's tokens have logprobs as well.
     std::optional<int32_t> logprobs;
+    // Of chats: what is told apart in the text; the functions there are.
+    OutputFormat format = {};
+    ToolRequest tool_request = {};
+    bool include_reasoning = true;  // in the response
     // Names of fields that were taken and do nothing, for the x-nvllm-ignored header.
     std::vector<std::string> ignored;
 

@@ -2,6 +2,7 @@
 #include "lib/server/openai/parameter_table.h"
 
 #include "lib/request/sampling_fields.h"
+#include "lib/server/openai/conversation_rows.h"
 
 namespace nvllm::server {
 namespace {
@@ -66,13 +67,6 @@ Json message() {
     return json;
 }
 
-// What has a field of its own is no variable.
-Json template_variables() {
-    Json json = object();
-    json["propertyNames"] = Json::parse(R"({"not": {"enum": ["messages", "chat_template"]}})");
-    return json;
-}
-
 Json messages(const RequestLimits& limits) {
     return list(message(), static_cast<size_t>(limits.max_messages), 1);
 }
@@ -93,6 +87,21 @@ Json structured_outputs() {
                         {"structural_tag", or_null(any_of({object(), text()})), false}});
     json["minProperties"] = 1;
     return json;
+}
+
+Json tool() {
+    Json function = object({{"name", text()},
+                            {"description", or_null(text()), false},
+                            {"parameters", or_null(object()), false},
+                            {"strict", or_null(boolean()), false}});
+    function["properties"]["name"]["minLength"] = 1;
+    return object({{"type", values({"function"})}, {"function", std::move(function)}});
+}
+
+Json tool_choice() {
+    return any_of(
+        {values({"none", "auto", "required"}),
+         object({{"type", values({"function"})}, {"function", object({{"name", text()}})}})});
 }
 
 void add_inputs(Parameters& table, const RequestLimits& limits) {
@@ -153,6 +162,7 @@ void add_rendering(Parameters& table, const RequestLimits& limits) {
           {},
           "Further variables of the template."},
          {"reasoning_effort", kChat | kTokenize, text(), {}, "Given to the template."},
+         {"enable_thinking", kChat | kTokenize, boolean(), {}, "Given to the template."},
          {"chat_template",
           kChat | kTokenize,
           limits.takes_chat_templates ? text() : values({""}),
@@ -345,22 +355,28 @@ void add_what_is_limited(Parameters& table, const RequestLimits& limits) {
     table.insert(
         table.end(),
         {{"tools",
-          kGeneration,
-          list(anything(), static_cast<size_t>(limits.max_tools)),
+          kChat,
+          list(tool(), static_cast<size_t>(limits.max_tools)),
           {},
-          "Given to a chat's template with tool_choice none; else refused as unsupported."},
+          "Functions that the model may call; the template shows them. With strict, arguments "
+          "always fit their schema."},
          {"tool_choice",
-          kGeneration,
-          values({"none", "auto"}),
+          kChat,
+          tool_choice(),
           {},
-          "Others are refused as unsupported."},
+          "Whether something is called: none, auto (as the model decides), required, or a function "
+          "by its name. The last two hold the answer to calls whose arguments fit."},
+         {"tool_choice", kCompletion, values({"none", "auto"}), {}, "A completion calls nothing."},
+         {"parallel_tool_calls", kChat, boolean(), true,
+          "Let several functions be called at once, where the answer is held to calls."},
+         {"include_reasoning", kChat, boolean(), true, "The model's reasoning in the answer."},
          {"modalities", kGeneration, values({Json::array({"text"})}), {}, "Only text."}});
 }
 
 void add_idle(Parameters& table) {
-    for (const char* name : {"safety_identifier", "metadata", "store", "service_tier", "verbosity",
-                             "prompt_cache_key", "request_id", "parallel_tool_calls",
-                             "prompt_cache_retention", "guided_decoding_backend"}) {
+    for (const char* name :
+         {"safety_identifier", "metadata", "store", "service_tier", "verbosity", "prompt_cache_key",
+          "request_id", "prompt_cache_retention", "guided_decoding_backend"}) {
         table.push_back({name,
                          kGeneration,
                          anything(),
@@ -369,13 +385,16 @@ void add_idle(Parameters& table) {
                          0,
                          ParameterUse::no_effect});
     }
-    table.push_back({"reasoning_effort",
-                     kCompletion,
-                     anything(),
-                     {},
-                     "Taken, and does nothing.",
-                     0,
-                     ParameterUse::no_effect});
+    for (const char* name :
+         {"reasoning_effort", "parallel_tool_calls", "enable_thinking", "include_reasoning"}) {
+        table.push_back({name,
+                         kCompletion,
+                         anything(),
+                         {},
+                         "Taken, and does nothing.",
+                         0,
+                         ParameterUse::no_effect});
+    }
     table.push_back({"user",
                      kGeneration | kEmbedding,
                      anything(),
@@ -391,11 +410,16 @@ struct NotBuilt {
     std::string_view why;
 };
 
+constexpr std::string_view kOldTools = "use tools and tool_choice, which took its place";
+constexpr std::string_view kNoTools = "a completion calls nothing: ask /v1/chat/completions";
 constexpr std::string_view kTextOnly = "only texts are read and written here";
 
 constexpr NotBuilt kNotBuilt[] = {
-    {"functions", kGeneration, "tools cannot be called yet"},
-    {"function_call", kGeneration, "tools cannot be called yet"},
+    {"functions", kChat, kOldTools},
+    {"function_call", kChat, kOldTools},
+    {"functions", kCompletion, kNoTools},
+    {"function_call", kCompletion, kNoTools},
+    {"tools", kCompletion, kNoTools},
     {"guided_whitespace_pattern", kGeneration,
      "whitespace between the parts of JSON is as the grammar engine has it"},
     {"audio", kGeneration, kTextOnly},
@@ -440,6 +464,8 @@ Parameters make_parameters(const RequestLimits& limits) {
     add_what_is_limited(table, limits);
     add_idle(table);
     add_not_built(table);
+    add_message_rows(table, limits);
+    add_response_rows(table, limits);
     return table;
 }
 

@@ -50,8 +50,10 @@ Json rules(CallKind kind) {
     if (generates) {
         add(R"({"if": {"required": ["stream"], "properties": {"stream": {"const": true}}},
                 "else": {"properties": {"stream_options": {"type": "null"}}}})");
-        add(R"({"if": {"required": ["tool_choice"], "properties": {"tool_choice": {"const": "none"}}},
-                "else": {"properties": {"tools": {"maxItems": 0}}}})");
+    }
+    if (kind == CallKind::chat) {
+        add(R"({"if": {"properties": {"tool_choice": {"enum": ["none", "auto", null]}}},
+                "else": {"required": ["tools"], "properties": {"tools": {"type": "array", "minItems": 1}}}})");
     }
     return list;
 }

@@ -19,6 +19,9 @@ enum class CallKind : uint8_t {
     embedding = 4,
     tokenize = 8,
     detokenize = 16,
+    message = 32,
+    message_count = 64,
+    response = 128,
 };
 
 enum class ParameterUse : uint8_t {

@@ -44,7 +44,9 @@ OneChoice choice_of(const ChoicePiece& piece) {
     OneChoice choice = plain_choice<OneChoice>(piece.index);
     if (!piece.logprobs.empty()) choice.logprobs.emplace().json = piece.logprobs;
     if (piece.finish_reason) {
-        choice.finish_reason = finish_reason_name(*piece.finish_reason);
+        const bool ends_to_call = piece.has_called && piece.finish_reason == FinishReason::stop;
+        choice.finish_reason =
+            ends_to_call ? "tool_calls" : finish_reason_name(*piece.finish_reason);
         choice.stop_reason = piece.stop_reason;
     }
     if (piece.token_ids) choice.token_ids = *piece.token_ids;
@@ -55,9 +57,32 @@ OneChoice choice_of(const ChoicePiece& piece) {
 }
 
 void say(const ChoicePiece& piece, TextChoice& choice) { choice.said = piece.text; }
-void say(const ChoicePiece& piece, MessageChoice& choice) { choice.said.content = piece.text; }
+
+void say(const ChoicePiece& piece, MessageChoice& choice) {
+    const bool is_something_else = !piece.tool_calls.empty() || !piece.reasoning.empty();
+    if (!piece.text.empty() || !is_something_else) choice.said.content = piece.text;
+    if (!piece.reasoning.empty()) choice.said.reasoning = piece.reasoning;
+    if (piece.tool_calls.empty()) return;
+    auto& calls = choice.said.tool_calls.emplace();
+    for (const ToolCallDelta& call : piece.tool_calls) {
+        calls.push_back({.id = call.id, .type = {}, .function = {call.name, call.arguments}});
+    }
+}
+
 void say(const ChoicePiece& piece, DeltaChoice& choice) {
     if (!piece.text.empty()) choice.said.content = piece.text;
+    if (!piece.reasoning.empty()) choice.said.reasoning = piece.reasoning;
+    if (piece.tool_calls.empty()) return;
+    auto& calls = choice.said.tool_calls.emplace();
+    for (const ToolCallDelta& call : piece.tool_calls) {
+        auto& delta = calls.emplace_back();
+        delta.index = call.index;
+        delta.function.arguments = call.arguments;
+        if (call.name.empty()) continue;
+        delta.id = call.id;
+        delta.type.emplace();
+        delta.function.name = call.name;
+    }
 }
 
 template <typename Response>

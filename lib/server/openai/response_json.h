@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/chat/output/output_parser.h"
 #include "lib/request/request_output.h"
 #include "lib/server/openai/response_types.h"
 #include "lib/server/openai/text_offsets.h"
@@ -76,6 +77,10 @@ struct ChoicePiece {
     responses::StopReason stop_reason = {};
     std::optional<std::vector<int32_t>> token_ids = {};  // when asked for
     std::string prompt_logprobs = {};                    // JSON; empty: not asked for
+    // Of chats.
+    std::string reasoning = {};
+    std::vector<ToolCallDelta> tool_calls = {};
+    bool has_called = false;  // in this piece or before
 };
 
 std::string whole_response(const ResponseEnvelope& head, const std::vector<ChoicePiece>& choices,

@@ -19,7 +19,7 @@ schema::Json named_schemas() {
 
 nlohmann::ordered_json response_schemas() {
     using namespace responses;
-    return named_schemas<Error, Usage, CompletionLogprobs, ChatLogprobs, Completion,
+    return named_schemas<Error, AnthropicError, Usage, CompletionLogprobs, ChatLogprobs, Completion,
                          CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Model,
                          ModelList, Tokens, Text, TokenizerInfo, State, Version, Load, Status,
                          StoredFile, FilePage, RemovedFile, Batch, BatchPage>();

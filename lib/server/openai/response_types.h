@@ -59,7 +59,16 @@ struct Usage {
     int64_t prompt_tokens = 0;
     int64_t completion_tokens = 0;
     int64_t cached_tokens = 0;  // of the prompt
+    // Of the completion, where reasoning is told apart.
+    Maybe<int64_t> reasoning_tokens = {};
 
+    struct CompletionDetails {
+        int64_t reasoning_tokens = 0;
+        template <typename Visit>
+        void fields(Visit& visit) const {
+            visit("reasoning_tokens", reasoning_tokens);
+        }
+    };
     struct Details {
         int64_t cached_tokens = 0;
         template <typename Visit>
@@ -73,6 +82,9 @@ struct Usage {
         visit("completion_tokens", completion_tokens);
         visit("total_tokens", prompt_tokens + completion_tokens);
         visit("prompt_tokens_details", Details{cached_tokens});
+        Maybe<CompletionDetails> details;
+        if (reasoning_tokens) details = CompletionDetails{*reasoning_tokens};
+        visit("completion_tokens_details", details);
     }
 };
 
@@ -114,6 +126,30 @@ struct Error {
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("error", error);
+    }
+};
+
+// As the Anthropic API has it.
+struct AnthropicErrorObject {
+    std::string_view type;
+    std::string_view message;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("type", type);
+        visit("message", message);
+    }
+};
+
+struct AnthropicError {
+    static constexpr const char* kName = "AnthropicError";
+    Constant<"error"> type;
+    AnthropicErrorObject error;
+    Maybe<std::string_view> request_id;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("type", type);
+        visit("error", error);
+        visit("request_id", request_id);
     }
 };
 
@@ -209,25 +245,83 @@ struct Choice {
     }
 };
 
+struct CalledFunction {
+    std::string_view name;
+    std::string_view arguments;  // JSON
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("name", name);
+        visit("arguments", arguments);
+    }
+};
+
+struct MessageToolCall {
+    std::string_view id;
+    Constant<"function"> type;
+    CalledFunction function;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("id", id);
+        visit("type", type);
+        visit("function", function);
+    }
+};
+
+// Reasoning has both of the names that vLLM gave it.
 struct Message {
     Constant<"assistant"> role;
-    std::string_view content;
+    std::optional<std::string_view> content;  // null beside calls or reasoning where there is none
     std::optional<std::string> refusal;
+    Maybe<std::string_view> reasoning;
+    Maybe<std::vector<MessageToolCall>> tool_calls;
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("role", role);
         visit("content", content);
         visit("refusal", refusal);
+        visit("reasoning_content", reasoning);
+        visit("reasoning", reasoning);
+        visit("tool_calls", tool_calls);
+    }
+};
+
+struct FunctionDelta {
+    Maybe<std::string_view> name;
+    std::string_view arguments;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("name", name);
+        visit("arguments", arguments);
+    }
+};
+
+// The first of a call has its id, type and name; the arguments of all together are its JSON.
+struct DeltaToolCall {
+    size_t index = 0;
+    Maybe<std::string_view> id;
+    Maybe<Constant<"function">> type;
+    FunctionDelta function;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("index", index);
+        visit("id", id);
+        visit("type", type);
+        visit("function", function);
     }
 };
 
 struct Delta {
     Maybe<Constant<"assistant">> role;
     Maybe<std::string_view> content;
+    Maybe<std::string_view> reasoning;
+    Maybe<std::vector<DeltaToolCall>> tool_calls;
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("role", role);
         visit("content", content);
+        visit("reasoning_content", reasoning);
+        visit("reasoning", reasoning);
+        visit("tool_calls", tool_calls);
     }
 };
 

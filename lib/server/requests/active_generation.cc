@@ -12,14 +12,6 @@ double milliseconds_between(ActiveGeneration::Clock::time_point begin,
     return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-ResponseEnvelope head_of(const GenerationRequest& request, const HostedModel& model,
-                         const HttpTransaction& transaction) {
-    return {.is_chat = request.is_chat,
-            .id = (request.is_chat ? "chatcmpl-" : "cmpl-") + transaction.request_id,
-            .created = std::time(nullptr),
-            .model = request.model.empty() ? model.name() : request.model};
-}
-
 AbortCause cause_of(DisconnectReason why) {
     switch (why) {
         case DisconnectReason::closed:
@@ -51,7 +43,8 @@ void append(std::vector<T>& target, std::vector<T>&& more) {
 
 }  // namespace
 
-ActiveGeneration::ActiveGeneration(GenerationRequest request, std::shared_ptr<HostedModel> model,
+ActiveGeneration::ActiveGeneration(GenerationRequest request, const MakeWriter& make_writer,
+                                   std::shared_ptr<HostedModel> model,
                                    std::shared_ptr<HttpTransaction> transaction,
                                    AdmissionPermit permit, TaskPool& pool,
                                    RequestEndListener on_end)
@@ -60,15 +53,10 @@ ActiveGeneration::ActiveGeneration(GenerationRequest request, std::shared_ptr<Ho
       transaction_(std::move(transaction)),
       pool_(pool),
       on_end_(std::move(on_end)),
-      head_(head_of(request_, *model_, *transaction_)),
+      writer_(make_writer(request_, *model_, *transaction_)),
       permit_(std::move(permit)),
       choices_(request_.num_choices()),
-      completion_tokens_(request_.num_choices()) {
-    for (size_t i = 0; i < choices_.size(); ++i) {
-        logprob_writers_.emplace_back(model_->engine()->tokenizer(), request_.is_chat,
-                                      request_.shows_ids);
-    }
-}
+      completion_tokens_(request_.num_choices()) {}
 
 void ActiveGeneration::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
@@ -76,9 +64,12 @@ void ActiveGeneration::start(std::vector<Request> prepared) {
         const std::lock_guard lock(mutex_);
         num_open_prompts_ = prepared.size();
         end_token_ids_ = prepared.front().eos_token_ids;
+        for (size_t i = 0; i < choices_.size(); ++i) {
+            outputs_.push_back(output_of(i, prepared[prompt_of(i)]));
+        }
         for (const Request& request : prepared) {
             Prompt& prompt = prompts_.emplace_back();
-            prompt.token_ids = request.prompt_token_ids;
+            prompt.computed.token_ids = request.prompt_token_ids;
             prompt.metrics =
                 std::make_shared<RequestMetrics>(model_->metrics(), request, &model_->timeline());
         }
@@ -106,7 +97,7 @@ void ActiveGeneration::gather(size_t number, RequestOutput&& output) {
         prompt.num_computed_tokens = output.num_computed_prompt_tokens;
         prompt.is_scheduled |= output.times.first_scheduled_s.has_value();
         if (prompt.is_scheduled && !scheduled_at_) scheduled_at_ = Clock::now();
-        append(prompt.logprobs, std::move(output.prompt_logprobs));
+        append(prompt.computed.logprobs, std::move(output.prompt_logprobs));
         for (ContinuationOutput& part : output.continuations)
             gather_choice(number, std::move(part));
         if (output.finished) {
@@ -151,6 +142,10 @@ void ActiveGeneration::gather_choice(size_t number, ContinuationOutput&& part) {
     if (!request_.is_prompt_only) {
         unsent_bytes_ += bytes_of(part);
         pending.text += part.text;
+        if (!request_.format.reasoning.empty()) {
+            pending.pieces.push_back(
+                {part.text.size(), part.num_generated_tokens - completion_tokens_[index]});
+        }
         if (request_.return_token_ids) append(pending.token_ids, std::move(part.token_ids));
         append(pending.logprobs, std::move(part.logprobs));
         completion_tokens_[index] = part.num_generated_tokens;
@@ -251,7 +246,7 @@ Usage ActiveGeneration::usage() const {
 RequestStats ActiveGeneration::stats() const {
     const std::lock_guard lock(mutex_);
     const Usage usage = usage_locked();
-    return {head_.id, scheduled_at_.has_value(),
+    return {writer_->id(), scheduled_at_.has_value(),
             milliseconds_between(begun_, Clock::now()) / 1000.0, usage.prompt_tokens,
             usage.completion_tokens};
 }
@@ -259,10 +254,15 @@ RequestStats ActiveGeneration::stats() const {
 Usage ActiveGeneration::usage_locked() const {
     Usage usage;
     for (const Prompt& prompt : prompts_) {
-        usage.prompt_tokens += static_cast<int64_t>(prompt.token_ids.size());
+        usage.prompt_tokens += static_cast<int64_t>(prompt.computed.token_ids.size());
         usage.cached_tokens += prompt.num_cached_tokens;
     }
     for (const int64_t count : completion_tokens_) usage.completion_tokens += count;
+    if (request_.format.reasoning.empty()) return usage;
+    usage.reasoning_tokens = 0;
+    for (const ChoiceOutput& output : outputs_) {
+        *usage.reasoning_tokens += output.reasoning_tokens();
+    }
     return usage;
 }
 
@@ -280,104 +280,104 @@ void ActiveGeneration::respond_whole() {
 
 std::string ActiveGeneration::whole_body() {
     const std::lock_guard lock(mutex_);
-    std::vector<ChoicePiece> pieces;
-    for (size_t index = 0; index < choices_.size(); ++index) pieces.push_back(piece_of(index));
-    return whole_response(head_, pieces, usage_locked());
+    std::vector<ChoiceNews> choices;
+    for (size_t index = 0; index < choices_.size(); ++index) {
+        read_text(index);
+        choices.push_back(news_of(index));
+    }
+    return writer_->whole(std::move(choices), usage_locked());
 }
 
-// What has gathered of a choice, which is then forgotten.
-ChoicePiece ActiveGeneration::piece_of(size_t index) {
-    PendingChoice& pending = choices_[index];
-    ChoicePiece piece;
-    piece.index = index;
-    piece.text = std::exchange(pending.text, {});
-    piece.finish_reason = pending.finish_reason;
-    if (piece.finish_reason == FinishReason::cancelled) piece.finish_reason = FinishReason::length;
-    piece.stop_reason = pending.stop_reason;
-    if (request_.return_token_ids) piece.token_ids = std::exchange(pending.token_ids, {});
-    const bool is_first = !std::exchange(pending.has_begun, true);
-    pending.has_any = false;
-    if (is_first && request_.echo) {
-        piece.text.insert(0, echo_text(prompts_[prompt_of(index)], prompt_of(index)));
-    }
-    if (request_.inputs.front().sampling.logprobs) {
-        piece.logprobs = logprobs_of(index, piece, is_first);
-    }
-    const bool is_wanted = request_.prompt_logprobs && !(request_.is_chat && index > 0);
-    if (is_first && is_wanted) {
-        piece.prompt_logprobs = prompt_logprobs_json(prompts_[prompt_of(index)].logprobs,
-                                                     model_->engine()->tokenizer().get());
-    }
-    return piece;
-}
-
-std::string ActiveGeneration::logprobs_of(size_t index, const ChoicePiece& piece, bool is_first) {
-    const Prompt& prompt = prompts_[prompt_of(index)];
-    const std::string echo = is_first && request_.echo ? echo_text(prompt, prompt_of(index)) : "";
-    LogprobPiece logprobs{.start = {},
-                          .prompt = {},
-                          .output = std::exchange(choices_[index].logprobs, {}),
-                          .text = piece.text,
-                          .is_last = piece.finish_reason.has_value()};
-    if (is_first) {
-        logprobs.start = ChoiceStart{prompt.token_ids, std::nullopt,
-                                     request_.inputs.front().sampling.skip_special_tokens};
-        if (request_.echo) logprobs.start->echo = echo;
-        if (request_.echo) logprobs.prompt = prompt.logprobs;
-    }
-    return logprob_writers_[index].json(logprobs);
-}
-
-std::string ActiveGeneration::echo_text(const Prompt& prompt, size_t number) const {
-    if (!request_.prompt_texts[number].empty()) return request_.prompt_texts[number];
+ChoiceOutput ActiveGeneration::output_of(size_t choice, const Request& prepared) const {
+    std::optional<OutputParser> parser;
     const auto& tokenizer = model_->engine()->tokenizer();
-    return tokenizer == nullptr ? std::string() : tokenizer->decode(prompt.token_ids, true);
+    const OutputFormat& format = request_.format;
+    const bool is_read = !format.tools.empty() || !format.reasoning.empty();
+    if (is_read && tokenizer != nullptr) {
+        const OutputContext context{request_.tool_request.offered,
+                                    end_of_prompt(*tokenizer, prepared.prompt_token_ids)};
+        parser = std::move(make_output_parser(format, context).value_or_throw());
+    }
+    return {std::move(parser), transaction_->request_id, choice};
 }
 
-ChunkUsage ActiveGeneration::chunk_usage() const {
-    if (request_.continuous_usage_stats) return ChunkUsage::given;
-    return request_.include_usage ? ChunkUsage::null : ChunkUsage::absent;
+void ActiveGeneration::read_text(size_t index) {
+    PendingChoice& pending = choices_[index];
+    ChoiceOutput& output = outputs_[index];
+    const std::string text = std::exchange(pending.text, {});
+    std::string_view unread = text;
+    for (const TextPiece& piece : std::exchange(pending.pieces, {})) {
+        output.push(unread.substr(0, piece.num_bytes), piece.num_tokens);
+        unread.remove_prefix(piece.num_bytes);
+    }
+    if (!unread.empty()) output.push(unread, 0);
+    if (pending.finish_reason && !std::exchange(pending.is_read, true)) output.finish();
 }
 
-std::optional<std::string> ActiveGeneration::progress_event() {
-    if (!request_.return_progress || !scheduled_at_) return std::nullopt;
+ChoiceNews ActiveGeneration::news_of(size_t index) {
+    PendingChoice& pending = choices_[index];
+    ChoiceNews news{.index = index, .prompt = &prompts_[prompt_of(index)].computed};
+    news.is_first = !std::exchange(pending.has_begun, true);
+    news.said = outputs_[index].take();
+    news.has_called = outputs_[index].has_called();
+    news.token_ids = std::exchange(pending.token_ids, {});
+    news.logprobs = std::exchange(pending.logprobs, {});
+    news.finish_reason = pending.finish_reason;
+    if (news.finish_reason == FinishReason::cancelled) news.finish_reason = FinishReason::length;
+    news.stop_reason = pending.stop_reason;
+    pending.has_any = false;
+    return news;
+}
+
+void ActiveGeneration::begin_events(StreamEvents& events) {
+    if (!scheduled_at_ || std::exchange(has_begun_, true)) return;
+    writer_->begin(usage_locked(), events);
+}
+
+void ActiveGeneration::progress_event(StreamEvents& events) {
+    if (!request_.return_progress || !scheduled_at_) return;
     PromptProgress progress;
     for (const Prompt& prompt : prompts_) {
-        progress.total += static_cast<int64_t>(prompt.token_ids.size());
+        progress.total += static_cast<int64_t>(prompt.computed.token_ids.size());
         progress.cached += prompt.num_cached_tokens;
         progress.processed += prompt.num_computed_tokens;
     }
     const bool has_changed = progress.processed != sent_progress_.processed;
     sent_progress_ = progress;
-    if (!has_changed) return std::nullopt;
+    if (!has_changed) return;
     progress.time_ms = milliseconds_between(*scheduled_at_, Clock::now());
-    return progress_chunk(head_, progress, chunk_usage(), usage_locked());
+    writer_->progress(progress, usage_locked(), events);
 }
 
-StreamState ActiveGeneration::take(std::vector<std::string>& events) {
+StreamState ActiveGeneration::take(StreamEvents& events) {
     const std::lock_guard lock(mutex_);
-    if (auto progress = progress_event()) events.push_back(std::move(*progress));
+    begin_events(events);
+    progress_event(events);
     if (error_) {
-        events.push_back(error_body(*error_));
+        writer_->failure(*error_, events);
         return StreamState::failed;
     }
     for (size_t index = 0; index < choices_.size(); ++index) {
         PendingChoice& pending = choices_[index];
         if (!pending.has_any) continue;
+        read_text(index);
         // A token without text yet is no news to the client.
-        const bool has_something = !pending.text.empty() || pending.finish_reason ||
+        const bool has_something = outputs_[index].has_news() || pending.finish_reason ||
                                    request_.return_token_ids || !pending.logprobs.empty();
-        if (!has_something) continue;
-        if (request_.is_chat && !pending.has_begun) {
-            events.push_back(role_chunk(head_, index, chunk_usage(), usage_locked()));
-        }
-        events.push_back(chunk_of(head_, piece_of(index), chunk_usage(), usage_locked()));
+        if (has_something) writer_->news(news_of(index), usage_locked(), events);
     }
     unsent_bytes_ = 0;
     if (num_open_prompts_ > 0) set_paused(false);
     if (num_open_prompts_ > 0) return StreamState::open;
-    if (request_.include_usage) events.push_back(usage_chunk(head_, usage_locked()));
+    writer_->end(usage_locked(), events);
     return StreamState::complete;
+}
+
+StreamEvent ActiveGeneration::cut_off(const std::string&) {
+    const std::lock_guard lock(mutex_);
+    StreamEvents events;
+    writer_->failure(shutting_down(), events);
+    return std::move(events.back());
 }
 
 }  // namespace nvllm::server

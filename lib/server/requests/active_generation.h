@@ -1,4 +1,5 @@
-// An active request of completions or chat: from prepared requests to the client's response.
+// An active request that generates: from prepared requests to the client's response, which the
+// writer of its API makes.
 //
 // Outputs arrive on the engine thread and are gathered; the I/O thread takes what has gathered
 // whenever the client can take it, so a slow client gets fewer and larger chunks. Of a stream no
@@ -23,10 +24,11 @@
 #include "lib/server/http/http_transaction.h"
 #include "lib/server/models/hosted_model.h"
 #include "lib/server/openai/generation_request.h"
-#include "lib/server/openai/response_json.h"
 #include "lib/server/operations/request_metrics.h"
 #include "lib/server/requests/active_request.h"
 #include "lib/server/requests/admission_permit.h"
+#include "lib/server/requests/choice_output.h"
+#include "lib/server/requests/response_writer.h"
 
 namespace nvllm::server {
 
@@ -39,14 +41,16 @@ class ActiveGeneration final : public EventSource,
     static constexpr size_t kMaxUnsentBytes = 64 * 1024;
 
     // `on_end` runs once, when the engine has ended every part of the request.
-    ActiveGeneration(GenerationRequest request, std::shared_ptr<HostedModel> model,
+    ActiveGeneration(GenerationRequest request, const MakeWriter& make_writer,
+                     std::shared_ptr<HostedModel> model,
                      std::shared_ptr<HttpTransaction> transaction, AdmissionPermit permit,
                      TaskPool& pool, RequestEndListener on_end);
 
     // Submits one request for each prompt and begins to respond.
     void start(std::vector<Request> prepared);
 
-    StreamState take(std::vector<std::string>& events) override;
+    StreamState take(StreamEvents& events) override;
+    StreamEvent cut_off(const std::string& error) override;
 
     void check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) override;
 
@@ -55,9 +59,15 @@ class ActiveGeneration final : public EventSource,
     RequestStats stats() const override;
 
   private:
+    // The text of so many tokens.
+    struct TextPiece {
+        size_t num_bytes = 0;
+        int64_t num_tokens = 0;
+    };
     // Of one choice, since the last chunk (or the start).
     struct PendingChoice {
-        std::string text;
+        std::string text;               // not read yet
+        std::vector<TextPiece> pieces;  // of it, one an output, where reasoning is told apart
         std::vector<int32_t> token_ids;
         std::vector<SampledLogprobs> logprobs;
         std::optional<FinishReason> finish_reason;
@@ -65,12 +75,12 @@ class ActiveGeneration final : public EventSource,
         bool has_any = false;
         bool has_begun = false;  // something was sent of it
         bool is_finished = false;
+        bool is_read = false;  // its text, to the end
     };
     struct Prompt {
         RequestId request = 0;
         std::shared_ptr<RequestMetrics> metrics;
-        std::vector<int32_t> token_ids;
-        std::vector<SampledLogprobs> logprobs;
+        GeneratedPrompt computed;
         int64_t num_cached_tokens = 0;
         int64_t num_computed_tokens = 0;
         bool is_scheduled = false;
@@ -90,11 +100,13 @@ class ActiveGeneration final : public EventSource,
     void disconnected(DisconnectReason why);
     void respond_whole();
     std::string whole_body();
-    ChoicePiece piece_of(size_t index);
-    std::string logprobs_of(size_t index, const ChoicePiece& piece, bool is_first);
-    std::string echo_text(const Prompt& prompt, size_t number) const;
-    std::optional<std::string> progress_event();
-    ChunkUsage chunk_usage() const;
+    ChoiceOutput output_of(size_t choice, const Request& prepared) const;
+    // Gives a choice's text to its output.
+    void read_text(size_t index);
+    // What has gathered of a choice, which is then forgotten.
+    ChoiceNews news_of(size_t index);
+    void begin_events(StreamEvents& events);
+    void progress_event(StreamEvents& events);
     Usage usage_locked() const;
     size_t prompt_of(size_t choice) const { return choice / static_cast<size_t>(request_.n()); }
 
@@ -103,19 +115,20 @@ class ActiveGeneration final : public EventSource,
     const std::shared_ptr<HttpTransaction> transaction_;
     TaskPool& pool_;
     const RequestEndListener on_end_;
-    const ResponseEnvelope head_;
+    const std::unique_ptr<ResponseWriter> writer_;
     const Clock::time_point begun_ = Clock::now();
 
     mutable std::mutex mutex_;
     AdmissionPermit permit_;
     std::vector<Prompt> prompts_;
     std::vector<PendingChoice> choices_;
-    std::vector<int32_t> end_token_ids_;          // of the model
-    std::vector<LogprobWriter> logprob_writers_;  // one a choice
-    std::vector<int64_t> completion_tokens_;      // one a choice
+    std::vector<int32_t> end_token_ids_;      // of the model
+    std::vector<ChoiceOutput> outputs_;       // one a choice
+    std::vector<int64_t> completion_tokens_;  // one a choice
     size_t num_open_prompts_ = 0;
     size_t unsent_bytes_ = 0;  // of a stream
     bool is_paused_ = false;
+    bool has_begun_ = false;  // the stream's first events were given
     std::optional<ApiError> error_;
     RequestEnd end_ = RequestEnd::finished;
     std::optional<Clock::time_point> scheduled_at_;

@@ -17,7 +17,7 @@ namespace nvllm::server {
 
 struct Applicant {
     HostedModel& model;
-    const std::string* authorization;  // the header; null if absent
+    const std::string* authorization;  // as the header has it; null if absent
     // The key that the server itself acts for, as HttpTransaction has it.
     const std::optional<std::string>& acting_key;
     const char* prompt_field;  // the name of the prompt in the body, for its faults

@@ -1,13 +1,22 @@
 // POST /v1/chat/completions: continues a conversation.
 #include "lib/server/openai/response_content.h"
+#include "lib/server/requests/completion_writer.h"
 #include "lib/server/routes/generation_route.h"
 #include "lib/server/routes/routes.h"
 
 namespace nvllm::server {
 namespace {
 
+Result<GenerationCall> read_chat(nlohmann::ordered_json body, const HostedModel& model) {
+    auto request =
+        read_chat_request(std::move(body), model.default_sampling(), model.request_limits());
+    if (!request) return request.fault();
+    if (auto fault = set_output(model.output(), *request)) return *fault;
+    return GenerationCall{*std::move(request), CompletionWriter::make};
+}
+
 void start_chat(RouteContext& context, const TransactionPointer& transaction) {
-    start_generation(context, transaction, read_chat_request, "messages");
+    start_generation(context, transaction, read_chat, "messages");
 }
 
 }  // namespace

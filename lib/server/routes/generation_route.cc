@@ -25,15 +25,21 @@ std::optional<Fault> check_num_sequences(const GenerationRequest& request) {
                  "n"};
 }
 
+bool has_grammar(const GenerationRequest& request) {
+    const RequestInput& input = request.inputs.front();
+    return input.grammar || input.grammar_for_prompt;
+}
+
 void begin_generation(RouteContext& context, const TransactionPointer& transaction,
-                      const std::shared_ptr<HostedModel>& model, GenerationRequest&& request,
+                      const std::shared_ptr<HostedModel>& model, GenerationCall&& call,
                       const char* prompt_field) {
+    GenerationRequest& request = call.request;
     auto admitted =
         admit(context, transaction, *model, prompt_field, request.inputs, request.num_sequences());
     if (!admitted) return;
     add_ignored_header(transaction, request.ignored);
     auto generation = std::make_shared<ActiveGeneration>(
-        std::move(request), model, transaction, std::move(admitted->permit),
+        std::move(request), call.make_writer, model, transaction, std::move(admitted->permit),
         context.tokenizer_threads, removal_from(context.active));
     context.active.add(generation);
     generation->start(std::move(admitted->prepared));
@@ -50,19 +56,21 @@ void refuse_overload(const RouteContext& context, const TransactionPointer& tran
 }  // namespace
 
 void start_generation(RouteContext& context, const TransactionPointer& transaction,
-                      ReadGenerationRequest read, const char* prompt_field) {
+                      const ReadGenerationCall& read, const char* prompt_field) {
     auto asked = read_model_request(context, transaction);
     if (!asked) return;
     HostedModel& model = *asked->model;
-    auto request = read(std::move(asked->body), model.default_sampling(), model.request_limits());
-    if (!request) return refuse(transaction, request.fault());
-    if (const auto wrong = check_num_sequences(*request)) return refuse(transaction, *wrong);
-    if (!request->inputs.front().grammar) {
-        return begin_generation(context, transaction, asked->model, std::move(*request),
+    auto read_call = read(std::move(asked->body), model);
+    if (!read_call) return refuse(transaction, read_call.fault());
+    if (const auto wrong = check_num_sequences(read_call->request)) {
+        return refuse(transaction, *wrong);
+    }
+    if (!has_grammar(read_call->request)) {
+        return begin_generation(context, transaction, asked->model, std::move(*read_call),
                                 prompt_field);
     }
     // To compile a grammar may take long: the texts of others do not wait for it.
-    auto waiting = std::make_shared<GenerationRequest>(std::move(*request));
+    auto waiting = std::make_shared<GenerationCall>(std::move(*read_call));
     const bool has_room = context.grammar_threads.try_run(
         [&context, transaction, waiting, prompt_field, hosted = asked->model] {
             run_handler(transaction, [&] {

@@ -53,9 +53,10 @@ std::optional<Admitted> admit(RouteContext& context, const TransactionPointer& t
                               HostedModel& model, const char* prompt_field,
                               const std::vector<RequestInput>& inputs, int64_t num_sequences) {
     ApiError error;
+    const auto authorization = transaction->request().authorization();
     auto admitted =
         context.admission.admit({.model = model,
-                                 .authorization = transaction->request().header("Authorization"),
+                                 .authorization = authorization ? &*authorization : nullptr,
                                  .acting_key = transaction->acting_key,
                                  .prompt_field = prompt_field,
                                  .inputs = inputs,

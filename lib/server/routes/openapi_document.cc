@@ -35,6 +35,8 @@ constexpr std::pair<std::string_view, std::string_view> kBeyond[] = {
     {"max-tools", "400"},
     {"max-logprobs", "400"},
     {"max-json-depth", "400"},
+    {"max-stored-responses", "the least recently used ones are forgotten"},
+    {"max-stored-response-bytes", "the least recently used ones are forgotten"},
 };
 
 std::string lower(std::string_view method) {
@@ -81,10 +83,11 @@ Json responses(const Route& route) {
     if (!route.schema.unavailable.empty()) {
         json["503"] = response(route.schema.unavailable, content_of("State"));
     }
-    json["4XX"] = response("The request is at fault.", content_of("Error"));
+    const char* error = route.errors == ErrorForm::openai ? "Error" : "AnthropicError";
+    json["4XX"] = response("The request is at fault.", content_of(error));
     json["4XX"]["headers"]["Retry-After"] =
         header("With 429: seconds until it may be asked again.");
-    json["5XX"] = response("The server cannot answer now.", content_of("Error"));
+    json["5XX"] = response("The server cannot answer now.", content_of(error));
     json["5XX"]["headers"]["Retry-After"] =
         header("With 503: seconds until it may be asked again.");
     return json;
@@ -125,6 +128,7 @@ Json operation(const Route& route) {
 Json schemas(const RouteList& routes, const ServerConfig& config) {
     Json all = response_schemas();
     for (const Route* route : routes.all()) {
+        if (route->schema.types != nullptr) all.update(route->schema.types());
         if (const auto& body = route->schema.body) {
             all[body->name] = request_schema(body->kind, config.requests);
         }

@@ -17,6 +17,7 @@
 #include "lib/server/models/model_set.h"
 #include "lib/server/requests/active_requests.h"
 #include "lib/server/requests/request_admission.h"
+#include "lib/server/responses/response_store.h"
 
 namespace nvllm::server {
 
@@ -37,6 +38,7 @@ struct RouteContext {
     ModelSet& models;
     KeyRing& keys;
     ActiveRequests& active;
+    ResponseStore& responses;
     TaskPool& tokenizer_threads;
     TaskPool& grammar_threads;  // requests whose grammar is to be compiled
     ServerMetrics& metrics;

@@ -17,8 +17,10 @@ extern const Route models, model;  // models.cc
 extern const Route completions;
 extern const Route chat_completions;
 extern const Route embeddings;
-extern const Route upload_file, files, file, remove_file;       // batches/files.cc
-extern const Route create_batch, batches, batch, cancel_batch;  // batches/batches.cc
+extern const Route upload_file, files, file, remove_file;           // batches/files.cc
+extern const Route create_batch, batches, batch, cancel_batch;      // batches/batches.cc
+extern const Route responses, stored_response, forgotten_response;  // conversations/responses.cc
+extern const Route messages, count_tokens;                          // conversations/messages.cc
 extern const Route tokenize;
 extern const Route detokenize;
 extern const Route tokenizer_info;

@@ -263,7 +263,7 @@ TEST_CASE("neighbours' flags: values that ask for what there is not") {
          {Arguments{"-tp", "2"}, Arguments{"--quantization", "bitsandbytes"},
           Arguments{"--kv-cache-dtype", "fp8_e5m2"}, Arguments{"--load-format", "gguf"},
           Arguments{"--runner", "draft"}, Arguments{"--enable-lora"},
-          Arguments{"--reasoning-parser", "qwen3"}, Arguments{"-ngl", "99"}}) {
+          Arguments{"--tool-server", "demo"}, Arguments{"-ngl", "99"}}) {
         Program program;
         const std::string message = test::error_of(
             ErrorKind::usage, [&] { parse_command_line(arguments, program.options); });

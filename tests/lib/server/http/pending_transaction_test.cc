@@ -12,7 +12,7 @@ namespace {
 struct HoldingSource : EventSource {
     explicit HoldingSource(std::shared_ptr<HttpTransaction> given)
         : transaction(std::move(given)) {}
-    StreamState take(std::vector<std::string>&) override { return StreamState::complete; }
+    StreamState take(std::vector<StreamEvent>&) override { return StreamState::complete; }
     std::shared_ptr<HttpTransaction> transaction;
 };
 

@@ -201,8 +201,8 @@ TEST_CASE("calls: what does nothing is named, what is unknown too, unless that i
 }
 
 TEST_CASE("calls: what is not built is refused, unless it says nothing") {
-    for (const char* field :
-         {"functions", "guided_whitespace_pattern", "suffix", "lora", "prompt_embeds"}) {
+    for (const char* field : {"functions", "function_call", "guided_whitespace_pattern", "suffix",
+                              "lora", "prompt_embeds"}) {
         CAPTURE(field);
         const auto with = [&](const char* value) {
             return chat(",\"" + std::string(field) + "\":" + value);
@@ -225,24 +225,24 @@ TEST_CASE("calls: formats and tools") {
     CHECK(chat(R"(,"response_format":{"type":"sound"})").fault().code == "");
     CHECK(field_of(chat(R"(,"response_format":"text")")) == "response_format");
     CHECK(chat(R"(,"tools":[])"));
-    CHECK(chat(R"(,"tools":[{}],"tool_choice":"none")"));
-    CHECK(field_of(chat(R"(,"tools":[{}])")) == "tools");
     CHECK(field_of(chat(R"(,"tools":"x")")) == "tools");
     CHECK(field_of(chat(R"(,"tools":[{},{},{}],"tool_choice":"none")", {.max_tools = 2})) ==
           "tools");
+    CHECK(field_of(completion(R"({"prompt":"a","tools":[{}]})")) == "tools");
     CHECK(chat(R"(,"tool_choice":"auto")"));
     CHECK(field_of(chat(R"(,"tool_choice":"required")")) == "tool_choice");
 }
 
 TEST_CASE("chat calls: the template's variables, a field's own value above the others") {
-    const auto call = chat(R"(,"reasoning_effort":"low","documents":[1],"tools":[{"n":1}],
-        "tool_choice":"none","chat_template_kwargs":{"enable_thinking":false,"documents":[2]})");
+    const auto call = chat(R"(,"reasoning_effort":"low","documents":[1],
+        "tools":[{"type":"function","function":{"name":"f","n":1}}],"tool_choice":"none","chat_template_kwargs":{"enable_thinking":false,"documents":[2]})");
     REQUIRE(call);
     CHECK(call->ignored.empty());
     const Json variables = conversation_of(call).variables;
     CHECK(variables["reasoning_effort"] == "low");
     CHECK(variables["documents"] == Json::parse("[1]"));
-    CHECK(variables["tools"] == Json::parse(R"([{"n":1}])"));
+    CHECK(variables["tools"] ==
+          Json::parse(R"([{"type":"function","function":{"name":"f","n":1}}])"));
     CHECK(variables["enable_thinking"] == false);
     CHECK(field_of(chat(R"(,"reasoning_effort":5)")) == "reasoning_effort");
     CHECK(field_of(chat(R"(,"add_generation_prompt":"no")")) == "add_generation_prompt");

@@ -75,6 +75,7 @@ Json good_value(const std::string& name, const Json& schema) {
     if (name == "prompt" || name == "input" || name == "stop") return "a";
     if (name == "forced_eos_token_id") return 3;
     if (name == "exponential_decay_length_penalty") return Json::parse("[3, 1.5]");
+    if (name == "tool_choice") return "none";
     if (name == "response_format") return Json::parse(R"({"type":"text"})");
     if (name == "structured_outputs") return Json::parse(R"({"regex":"a"})");
     if (name == "guided_choice") return Json::parse(R"(["a"])");
@@ -100,7 +101,8 @@ Json wrong_value(const Json& schema) {
 
 // Given to the template.
 const std::set<std::string> kOfTemplates = {"documents", "add_generation_prompt",
-                                            "continue_final_message", "reasoning_effort"};
+                                            "continue_final_message", "reasoning_effort",
+                                            "enable_thinking"};
 
 void check_full(CallKind kind, const std::string& name, const Json& schema) {
     const Json value = good_value(name, schema);

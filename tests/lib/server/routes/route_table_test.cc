@@ -31,7 +31,7 @@ TEST_CASE("routes: every one is found by its method and path, and only once") {
         CHECK(!route.summary.empty());
         CHECK((route.handle != nullptr));
         CHECK((route.schema.response != nullptr));
-        CHECK((route.method == "GET" || route.method == "POST"));
+        CHECK((route.method == "GET" || route.method == "POST" || route.method == "DELETE"));
     }
 }
 
@@ -58,6 +58,8 @@ TEST_CASE("routes: what somebody may have meant whose base address is wrong") {
     CHECK(route_table().nearest_path("/v1/v1/embeddings") == "/v1/embeddings");
     CHECK(route_table().nearest_path("/openai/v1/completions") == "/v1/completions");
     CHECK(route_table().nearest_path("/v1/tokenize") == "/tokenize");
+    CHECK(route_table().nearest_path("/v1/threads/1/runs") == "/v1/responses");
+    CHECK(route_table().nearest_path("/v1/messages/batches") == "/v1/messages");
     for (const char* path : {"/nope", "/v1/nope", "/v1/", "/v1/admin/drain", "/x/"}) {
         CAPTURE(path);
         CHECK(!route_table().nearest_path(path));
@@ -67,7 +69,8 @@ TEST_CASE("routes: what somebody may have meant whose base address is wrong") {
 TEST_CASE("routes: allowed methods") {
     CHECK(route_table().allowed_methods("/ready") == "GET, HEAD, OPTIONS");
     CHECK(route_table().allowed_methods("/v1/chat/completions") == "POST, OPTIONS");
-    CHECK(route_table().allowed_methods("*") == "GET, HEAD, POST, OPTIONS");
+    CHECK(route_table().allowed_methods("*") == "GET, HEAD, POST, DELETE, OPTIONS");
+    CHECK(route_table().allowed_methods("/v1/responses/resp_1") == "GET, HEAD, DELETE, OPTIONS");
 }
 
 TEST_CASE("routes: what starts work or shows anything needs a key") {

@@ -1,0 +1,151 @@
+// POST /v1/responses; GET and DELETE /v1/responses/ID: responses that are kept.
+#include <fmt/format.h>
+
+#include "lib/base/json.h"
+#include "lib/server/openai/response_content.h"
+#include "lib/server/responses/response_object_writer.h"
+#include "lib/server/routes/bodies.h"
+#include "lib/server/routes/generation_route.h"
+#include "lib/server/routes/routes.h"
+
+namespace nvllm::server {
+namespace {
+
+using responses::DeletedResponse;
+using responses::Response;
+using responses::ResponseEvent;
+
+constexpr std::string_view kPath = "/v1/responses/";
+
+// Whose responses a client sees: those of its key.
+std::string owner_of(const RouteContext& context, const HttpRequest& request) {
+    const auto authorization = request.authorization();
+    const auto key = authorization ? context.keys.find(*authorization) : std::nullopt;
+    return key ? key->name : "";
+}
+
+ApiError not_kept(const std::string& id) {
+    return {.status = 404,
+            .message = fmt::format("the response '{}' is not kept here", id.substr(0, 128)),
+            .code = "response_not_found"};
+}
+
+// The messages that a response goes on from; null without one.
+Result<nlohmann::ordered_json> earlier_messages(RouteContext& context, const std::string& owner,
+                                                const nlohmann::ordered_json& body) {
+    const auto given = body.find("previous_response_id");
+    if (given == body.end() || !given->is_string()) return nlohmann::ordered_json();
+    const auto& id = given->get_ref<const std::string&>();
+    const std::string field = "previous_response_id";
+    if (!context.responses.is_on()) {
+        return Fault{ErrorKind::bad_data,
+                     "'previous_response_id': this server keeps no responses "
+                     "(--max-stored-responses 0): send the whole conversation as input",
+                     field, "unsupported_parameter"};
+    }
+    const auto stored = context.responses.find(owner, id);
+    if (stored == nullptr)
+        return Fault{ErrorKind::bad_data, not_kept(id).message, field, "response_not_found"};
+    return parse_ordered_json(stored->messages, "stored response");
+}
+
+void start_response(RouteContext& context, const TransactionPointer& transaction) {
+    const std::string owner = owner_of(context, transaction->request());
+    const auto read = [&](nlohmann::ordered_json body,
+                          const HostedModel& model) -> Result<GenerationCall> {
+        auto earlier = earlier_messages(context, owner, body);
+        if (!earlier) return earlier.fault();
+        const bool asks_to_keep = body.value("store", nlohmann::ordered_json()) == true;
+        auto request = read_response_request(std::move(body), *std::move(earlier),
+                                             model.default_sampling(), model.request_limits());
+        if (!request) return request.fault();
+        if (auto fault = set_output(model.output(), request->generation)) return *fault;
+        if (!context.responses.is_on()) {
+            request->settings.is_stored = false;
+            if (asks_to_keep) request->generation.ignored.emplace_back("store");
+        }
+        const auto make = [&store = context.responses, owner,
+                           settings = std::move(request->settings)](
+                              const GenerationRequest& generation, const HostedModel& hosted,
+                              const HttpTransaction& asked) -> std::unique_ptr<ResponseWriter> {
+            ResponseObjectWriter::Head head{
+                asked.request_id, generation.model.empty() ? hosted.name() : generation.model,
+                owner};
+            return std::make_unique<ResponseObjectWriter>(generation, settings, std::move(head),
+                                                          store);
+        };
+        return GenerationCall{std::move(request->generation), make};
+    };
+    start_generation(context, transaction, read, "input");
+}
+
+std::string id_in(const HttpRequest& request) {
+    return percent_decoded(request.path.substr(kPath.size()));
+}
+
+void give_response(RouteContext& context, const TransactionPointer& transaction) {
+    const HttpRequest& request = transaction->request();
+    const std::string id = id_in(request);
+    const auto stored = context.responses.find(owner_of(context, request), id);
+    HttpResponse response;
+    if (stored == nullptr) {
+        response = error_response(not_kept(id));
+    } else {
+        response.body = stored->body;
+    }
+    transaction->respond(std::move(response));
+}
+
+void forget_response(RouteContext& context, const TransactionPointer& transaction) {
+    const HttpRequest& request = transaction->request();
+    const std::string id = id_in(request);
+    const bool was_kept = context.responses.erase(owner_of(context, request), id);
+    transaction->respond(was_kept ? typed_response(DeletedResponse{id})
+                                  : error_response(not_kept(id)));
+}
+
+nlohmann::ordered_json response_content() {
+    schema::Json content = json_content<Response>();
+    content.update(media_content("text/event-stream", schema::reference(ResponseEvent::kName)));
+    return content;
+}
+
+nlohmann::ordered_json response_types() {
+    schema::Json types = schema::Json::object();
+    types[Response::kName] = object_schema<Response>();
+    types[ResponseEvent::kName] = object_schema<ResponseEvent>();
+    types[DeletedResponse::kName] = object_schema<DeletedResponse>();
+    return types;
+}
+
+}  // namespace
+
+constinit const Route routes::responses = {
+    .method = "POST",
+    .path = "/v1/responses",
+    .access = RouteAccess::user,
+    .summary = "Answers a conversation of items, and keeps the answer.",
+    .is_off_loop = true,
+    .has_json_body = true,
+    .schema = {.response = response_content,
+               .body = RequestBodySchema{CallKind::response, "ResponseRequest"},
+               .description = kWebSocketDescription,
+               .types = response_types},
+    .handle = start_response};
+
+constinit const Route routes::stored_response = {.method = "GET",
+                                                 .path = "/v1/responses/*",
+                                                 .access = RouteAccess::user,
+                                                 .summary = "A response that was kept.",
+                                                 .schema = {.response = json_content<Response>},
+                                                 .handle = give_response};
+
+constinit const Route routes::forgotten_response = {
+    .method = "DELETE",
+    .path = "/v1/responses/*",
+    .access = RouteAccess::user,
+    .summary = "Forgets a response that was kept.",
+    .schema = {.response = json_content<DeletedResponse>},
+    .handle = forget_response};
+
+}  // namespace nvllm::server
