@@ -13,6 +13,7 @@
 #include "lib/chat/conversation_renderer.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/pooling_config.h"
+#include "lib/engine/text_scoring.h"
 #include "lib/request/request.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -23,8 +24,8 @@ using ChatPrompt = std::shared_ptr<const Conversation>;
 
 struct RequestInput {
     // Text is completed as it stands (with the tokenizer's own beginning-of-text token); ids are
-    // taken as they are.
-    std::variant<std::string, std::vector<int32_t>, ChatPrompt> prompt;
+    // taken as they are. Two texts are for a cross-encoder, with pooling.
+    std::variant<std::string, std::vector<int32_t>, ChatPrompt, TextPair> prompt;
     SamplingParams sampling;
     // A vector of the prompt is wanted and no text: of what says how to go on nothing counts. See
     // InputProcessor::default_pooling().
@@ -44,10 +45,11 @@ class InputProcessor {
     // `tokenizer` is null for directories that have none: then only ids are taken. `chat_template`
     // overrides the tokenizer's own when not empty. Throws bad_data when the template cannot be
     // parsed and was given explicitly; a broken template of the checkpoint itself is a fault of the
-    // first chat that needs it.
+    // first chat that needs it. `score_tokens`: as TextScoring's token_names, and what it throws.
     InputProcessor(std::shared_ptr<const Tokenizer> tokenizer, const ModelConfig& config,
                    const GenerationConfig& generation, const PoolingConfig& pooling,
-                   int32_t max_model_len, const std::string& chat_template = "");
+                   int32_t max_model_len, const std::string& chat_template = "",
+                   const std::string& score_tokens = "");
 
     // A request without id, arrival time or drawn seed. Faults: bad_data, naming the field and the
     // limit.
@@ -66,6 +68,9 @@ class InputProcessor {
     std::optional<Fault> check_known(const std::vector<int32_t>& ids,
                                      const std::string& field) const;
 
+    // How the model compares texts.
+    const TextScoring& scoring() const { return scoring_; }
+
     const ConversationRenderer& conversations() const { return conversations_; }
 
   private:
@@ -83,6 +88,7 @@ class InputProcessor {
     // `num_answer`: tokens that have to fit after them.
     std::optional<Fault> check_ids(const std::vector<int32_t>& ids, int32_t num_answer) const;
     Result<Request> process_pooling(const RequestInput& input) const;
+    Result<EncodedPair> pair_ids(const RequestInput& input, const TextPair& pair) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     GenerationConfig generation_;
@@ -94,6 +100,7 @@ class InputProcessor {
     int32_t vocab_size_;
     int64_t hidden_size_;
     int32_t max_model_len_;
+    TextScoring scoring_;
     ConversationRenderer conversations_;
 };
 

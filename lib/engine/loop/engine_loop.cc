@@ -79,10 +79,10 @@ void Engine::Loop::load_texts(const EngineMetadata& metadata) {
         chosen_generation_config(config, metadata.options.directory);
     model_.notes = nvllm::model_notes(model_.config, metadata.model.weights_note,
                                       model_.tokenizer.get(), generation);
-    input_ = std::make_unique<InputProcessor>(model_.tokenizer, model_.config, generation,
-                                              read_pooling_config(metadata.options.directory),
-                                              model_.plan.max_model_len,
-                                              read_chat_template(config.model.chat_template));
+    input_ = std::make_unique<InputProcessor>(
+        model_.tokenizer, model_.config, generation,
+        read_pooling_config(metadata.options.directory), model_.plan.max_model_len,
+        read_chat_template(config.model.chat_template), config.model.classifier_from_token);
     delivery_.use_tokenizer(model_.tokenizer);
 }
 

@@ -145,7 +145,7 @@ Json request_schema(CallKind kind, const RequestLimits& limits) {
     for (const Parameter& parameter : make_parameters(limits)) {
         if (!parameter.belongs_to(kind)) continue;
         const std::string name(parameter.name);
-        const bool is_required = (parameter.required_in & static_cast<uint8_t>(kind)) != 0;
+        const bool is_required = (parameter.required_in & static_cast<uint32_t>(kind)) != 0;
         properties[name] = described(parameter, is_required);
         if (is_required) required.push_back(name);
     }

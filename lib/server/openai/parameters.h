@@ -13,12 +13,15 @@
 
 namespace nvllm::server {
 
-enum class CallKind : uint8_t {
+enum class CallKind : uint32_t {
     completion = 1,
     chat = 2,
     embedding = 4,
     tokenize = 8,
     detokenize = 16,
+    score = 1 << 8,
+    rerank = 1 << 9,
+    classify = 1 << 10,
 };
 
 enum class ParameterUse : uint8_t {

@@ -19,8 +19,9 @@ schema::Json named_schemas() {
 nlohmann::ordered_json response_schemas() {
     using namespace responses;
     return named_schemas<Error, Usage, CompletionLogprobs, ChatLogprobs, Completion,
-                         CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Model,
-                         ModelList, Tokens, Text, TokenizerInfo, State, Version, Load, Status>();
+                         CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Scores,
+                         Ranking, Classifications, Model, ModelList, Tokens, Text, TokenizerInfo,
+                         State, Version, Load, Status>();
 }
 
 }  // namespace nvllm::server

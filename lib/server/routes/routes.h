@@ -21,6 +21,11 @@ extern const Route tokenize;
 extern const Route detokenize;
 extern const Route tokenizer_info;
 
+// scoring/
+extern const Route score, plain_score;                      // score.cc
+extern const Route rerank, plain_rerank, rerank_of_cohere;  // rerank.cc
+extern const Route classify;
+
 // admin/
 extern const Route drain;
 extern const Route reload_keys;

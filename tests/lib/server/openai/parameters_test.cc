@@ -10,7 +10,7 @@
 
 #include "lib/chat/chat_message.h"
 #include "lib/engine/options/request_json.h"
-#include "lib/server/requests/active_embedding.h"
+#include "lib/server/openai/embedding_request.h"
 
 using namespace nvllm;
 using namespace nvllm::server;
