@@ -18,10 +18,12 @@
 namespace nvllm {
 
 struct TextPair {
-    std::string first;        // the query
-    std::string second;       // the document
-    std::string instruction;  // what counts as relevant, where the prompt says it; empty: the usual
-    std::optional<int32_t> max_second_tokens;  // so many of the document's first ones; empty: all
+    std::string first;   // the query
+    std::string second;  // the document
+    std::string instruction =
+        {};  // what counts as relevant, where the prompt says it; empty: the usual
+    std::optional<int32_t> max_second_tokens =
+        {};  // so many of the document's first ones; empty: all
 };
 
 enum class ScoreMethod : uint8_t {

@@ -38,7 +38,7 @@ struct PostProcessor {
     std::vector<int32_t> before;
     std::vector<int32_t> behind;
     // Of two texts; empty: each as a text of its own, the second of type 1.
-    std::vector<PairPiece> pair;
+    std::vector<PairPiece> pair = {};
     // The file has two templates for pairs, one within the other: none is used.
     bool has_nested_pairs = false;
 

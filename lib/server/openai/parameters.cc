@@ -47,6 +47,12 @@ Json rules(CallKind kind) {
         add(R"({"anyOf": [{"required": ["prompt"]}, {"required": ["content"]},
                           {"required": ["messages"]}]})");
     }
+    if (kind == CallKind::score) {
+        add(R"({"oneOf": [{"required": ["text_1"]}, {"required": ["queries"]},
+                          {"required": ["data_1"]}]})");
+        add(R"({"oneOf": [{"required": ["text_2"]}, {"required": ["documents"]},
+                          {"required": ["data_2"]}]})");
+    }
     if (generates) {
         add(R"({"if": {"required": ["stream"], "properties": {"stream": {"const": true}}},
                 "else": {"properties": {"stream_options": {"type": "null"}}}})");
