@@ -20,8 +20,8 @@ nlohmann::ordered_json response_schemas() {
     using namespace responses;
     return named_schemas<Error, Usage, CompletionLogprobs, ChatLogprobs, Completion,
                          CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Scores,
-                         Ranking, Classifications, Model, ModelList, Tokens, Text, TokenizerInfo,
-                         State, Version, Load, Status>();
+                         Ranking, Classifications, Model, ModelList, Tokens, RenderedPrompt, Text,
+                         TokenizerInfo, State, Version, Load, Status>();
 }
 
 }  // namespace nvllm::server

@@ -483,6 +483,26 @@ struct Tokens {
     }
 };
 
+// What a chat's template makes of it.
+struct RenderedPrompt {
+    static constexpr const char* kName = "RenderedPrompt";
+    std::string model;
+    std::string prompt;
+    std::vector<int32_t> prompt_token_ids;
+    size_t count = 0;
+    int64_t max_tokens = 0;  // that the answer may have
+    int64_t max_model_len = 0;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("model", model);
+        visit("prompt", prompt);
+        visit("prompt_token_ids", prompt_token_ids);
+        visit("count", count);
+        visit("max_tokens", max_tokens);
+        visit("max_model_len", max_model_len);
+    }
+};
+
 struct Text {
     static constexpr const char* kName = "Text";
     std::string text;

@@ -8,7 +8,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::array<const Route*, 31> kRoutes = {
+constexpr std::array<const Route*, 32> kRoutes = {
     &routes::chat_page,
     &routes::live,
     &routes::ready,
@@ -33,6 +33,7 @@ constexpr std::array<const Route*, 31> kRoutes = {
     &routes::plain_rerank,
     &routes::rerank_of_cohere,
     &routes::classify,
+    &routes::render_chat,
     &routes::drain,
     &routes::reload_keys,
     &routes::resize_cache,

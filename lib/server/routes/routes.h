@@ -16,6 +16,7 @@ extern const Route status;
 extern const Route models, model;  // models.cc
 extern const Route completions;
 extern const Route chat_completions;
+extern const Route render_chat;  // render.cc
 extern const Route embeddings;
 extern const Route tokenize;
 extern const Route detokenize;

@@ -30,7 +30,7 @@ TEST_CASE("labels: the function is what the files say, else by the number of cla
         object.update(changes);
         return read(object).function;
     };
-    CHECK(function({}) == LabelFunction::sigmoid);
+    CHECK(function(json::object()) == LabelFunction::sigmoid);
     CHECK(function({{"num_labels", 3}}) == LabelFunction::softmax);
     CHECK(function({{"problem_type", "regression"}}) == LabelFunction::none);
     CHECK(function({{"problem_type", "multi_label_classification"}, {"num_labels", 3}}) ==
