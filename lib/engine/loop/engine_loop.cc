@@ -134,6 +134,14 @@ void Engine::Loop::resize_cache(double share) {
     }
 }
 
+CacheReset Engine::Loop::reset_prefix_cache() {
+    try {
+        return inbox_.reset_cache().get();
+    } catch (const std::future_error&) {
+        throw Error(ErrorKind::unavailable, "the engine ended before its cache was reset");
+    }
+}
+
 void Engine::Loop::run(std::promise<WorkerReady> started) {
     if (!start_worker(started)) return;
     const auto sleep_until = [this](WakeEvent& event) { sleep(event); };
@@ -191,6 +199,8 @@ void Engine::Loop::take(EngineMessage& message) {
                       : scheduler_->resume_for_client(held->id);
     } else if (auto* asked = std::get_if<SnapshotMessage>(&message)) {
         answer(*asked);
+    } else if (auto* reset = std::get_if<ResetCacheMessage>(&message)) {
+        reset->done.set_value(cache_->clear_unused());
     } else if (!faults_->dead()) {
         resizes_.add(std::move(std::get<ResizeMessage>(message)));
     }

@@ -8,7 +8,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::array<const Route*, 32> kRoutes = {
+constexpr std::array<const Route*, 33> kRoutes = {
     &routes::chat_page,
     &routes::live,
     &routes::ready,
@@ -37,6 +37,7 @@ constexpr std::array<const Route*, 32> kRoutes = {
     &routes::drain,
     &routes::reload_keys,
     &routes::resize_cache,
+    &routes::reset_prefix_cache,
     &routes::dump_state,
     &routes::timeline,
     &routes::load_model,

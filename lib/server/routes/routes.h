@@ -31,6 +31,7 @@ extern const Route classify;
 extern const Route drain;
 extern const Route reload_keys;
 extern const Route resize_cache;
+extern const Route reset_prefix_cache;  // reset_cache.cc
 extern const Route dump_state;
 extern const Route timeline;
 extern const Route load_model, unload_model;  // change_models.cc
