@@ -130,6 +130,16 @@ void CacheManager::clear() {
     }
 }
 
+CacheReset CacheManager::clear_unused() {
+    CacheReset reset;
+    for (int32_t group = 0; group < num_groups(); ++group) {
+        reset.removed += pools_[group].num_cached();
+        reset.in_use += pools_[group].num_used();
+        prefix_cache_.clear(group);
+    }
+    return reset;
+}
+
 int32_t CacheManager::num_available() const {
     int32_t fewest = std::numeric_limits<int32_t>::max();
     for (int32_t group = 0; group < num_groups(); ++group) {

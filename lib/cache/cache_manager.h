@@ -161,6 +161,9 @@ class CacheManager {
     // The same for a sequence whose content may be wrong: the blocks that it inserted are removed
     // from the prefix cache.
     void discard(SequenceBlocks& sequence);
+    // Removes what no sequence uses from the prefix cache, also while plans are uncommitted: their
+    // blocks are in use.
+    CacheReset clear_unused();
     // The memory of the blocks, host blocks too, is lost: clears the prefix cache; no plan is
     // uncommitted. REQUIRES: every sequence is freed.
     void clear();

@@ -25,6 +25,12 @@ struct CacheStats {
     int64_t hit_tokens = 0;      // of those, found in the cache
 };
 
+// Blocks of a prefix cache that was reset.
+struct CacheReset {
+    int32_t removed = 0;  // that were cached and are free now
+    int32_t in_use = 0;   // of sequences: these stay
+};
+
 struct CacheGroupStats {
     BlockCounts blocks;
     double utilisation = 0.0;  // used / total

@@ -13,7 +13,7 @@
 namespace nvllm {
 namespace {
 
-enum class Purpose : uint8_t { text, parts, body, words, scores, unknown };
+enum class Purpose : uint8_t { text, parts, body, words, classes, other_head, unknown };
 
 struct ClassSuffix {
     std::string_view text;
@@ -26,9 +26,9 @@ constexpr std::array<ClassSuffix, 9> kSuffixes = {{
     {"ForConditionalGeneration", Purpose::parts},
     {"ForMaskedLM", Purpose::words},
     {"ForPreTraining", Purpose::words},
-    {"ForSequenceClassification", Purpose::scores},
-    {"ForTokenClassification", Purpose::scores},
-    {"ForQuestionAnswering", Purpose::scores},
+    {"ForSequenceClassification", Purpose::classes},
+    {"ForTokenClassification", Purpose::other_head},
+    {"ForQuestionAnswering", Purpose::other_head},
     {"Model", Purpose::body},
 }};
 
@@ -128,7 +128,8 @@ Architecture resolve_architecture(const nlohmann::json& document, const ConfigFi
     if (named != nullptr && purpose != Purpose::parts && purpose != Purpose::unknown &&
         !(named->encoder && purpose == Purpose::text)) {
         result.text = named->architecture;
-        result.drops_head = purpose == Purpose::scores;
+        result.drops_head = purpose == Purpose::other_head;
+        result.classifies = purpose == Purpose::classes;
         // A tied head is there whatever task the class is for.
         result.generates =
             !named->encoder && (purpose == Purpose::text || (purpose != Purpose::body && is_tied));

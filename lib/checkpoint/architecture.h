@@ -13,6 +13,7 @@ struct Architecture {
     std::string text;            // the class that computes its text: a family's; empty: none
     bool generates = false;      // it has an output matrix
     bool drops_head = false;     // it was saved with a head of another task, which is not used
+    bool classifies = false;     // it was saved with a head of classes for whole texts
     bool is_multi_part = false;  // other parts take pictures or sound
     std::string refusal;         // why there is none, and what to do; empty: there is one
 };

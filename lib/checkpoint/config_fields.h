@@ -43,6 +43,8 @@ class ConfigFields {
     // One whole number or a list of them, of any size that JSON can hold; at most 4096.
     std::vector<int64_t> integers(const char* key) const;
 
+    BadValues bad_values() const { return bad_values_; }
+
     // The keys that were asked for so far, by this view and its copies.
     const KeySet& asked() const { return *asked_; }
 

@@ -18,6 +18,7 @@
 #include "lib/checkpoint/family_defaults.h"
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/harmless_keys.h"
+#include "lib/checkpoint/label_config.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
@@ -378,6 +379,13 @@ void add_notes(const ConfigFields& fields, const nlohmann::json& document,
     }
 }
 
+void drop_head(const std::string& file, ModelConfig& config) {
+    config.drops_head = true;
+    config.labels.clear();
+    config.notes.push_back(fmt::format("{}: {} is used without its own head, which makes no text",
+                                       file, config.architecture));
+}
+
 void read_architecture(const nlohmann::json& document, const ConfigFields& fields,
                        const FamilyDefaults& family, FamilyTable families, ModelConfig& config) {
     const Architecture architecture = resolve_architecture(document, fields, family, families);
@@ -389,10 +397,14 @@ void read_architecture(const nlohmann::json& document, const ConfigFields& field
     const std::string mlx = refusal_of_mlx(fields);
     config.refusal = architecture.refusal.empty() ? mlx : architecture.refusal;
     config.quantized = !mlx.empty();
-    config.drops_head = architecture.drops_head;
-    if (!config.drops_head) return;
-    config.notes.push_back(fmt::format("{}: {} is used without its own head, which makes no text",
-                                       fields.file_name(), architecture.name));
+    if (architecture.classifies) {
+        read_section(fields.bad_values(), [&] {
+            LabelConfig labels = read_label_config(fields);
+            config.labels = std::move(labels.labels);
+            config.label_function = labels.function;
+        });
+    }
+    if (architecture.drops_head) drop_head(fields.file_name(), config);
 }
 
 nlohmann::json parse_document(const std::string& json, const std::string& file_name) {
@@ -442,11 +454,18 @@ ModelConfig parse_document(const nlohmann::json& document, const std::string& fi
     return config;
 }
 
-bool stores_head(const std::filesystem::path& directory) {
-    if (!Checkpoint::is_present(directory)) return false;
+bool stores_tensor(const std::filesystem::path& directory, std::string_view name) {
     const Checkpoint checkpoint = Checkpoint::open(directory);
-    return std::ranges::any_of(
-        checkpoint.names(), [](std::string_view name) { return name.ends_with("lm_head.weight"); });
+    return std::ranges::any_of(checkpoint.names(), [&](std::string_view stored) {
+        return stored.ends_with(name);
+    });
+}
+
+// Of classes: decoders call it score, encoders classifier.
+bool stores_classes(const std::filesystem::path& directory) {
+    return stores_tensor(directory, "score.weight") ||
+           stores_tensor(directory, "classifier.weight") ||
+           stores_tensor(directory, "classifier.out_proj.weight");
 }
 
 }  // namespace
@@ -465,8 +484,15 @@ ModelConfig read_model_config(const std::filesystem::path& directory, FamilyTabl
     ModelConfig config =
         parse_model_config(read_file(path, kMaxConfigBytes), path.string(), families);
     // The file may have its output matrix in addition to the head of its task.
-    const bool may_generate = config.drops_head && !config.encoder && !config.generates;
-    if (may_generate) config.generates = stores_head(directory);
+    const bool has_other_head = config.drops_head || !config.labels.empty();
+    const bool is_stored = has_other_head && Checkpoint::is_present(directory);
+    if (is_stored && !config.encoder && !config.generates) {
+        config.generates = stores_tensor(directory, "lm_head.weight");
+    }
+    // A file that only says that it classifies.
+    if (is_stored && !config.labels.empty() && !stores_classes(directory)) {
+        drop_head(path.string(), config);
+    }
     for (std::string& note : quantization_notes(directory)) config.notes.push_back(std::move(note));
     return config;
 }

@@ -31,6 +31,10 @@ struct RopeConfig {
     std::vector<double> long_factor;         // longrope
 };
 
+// What makes scores of the values of a head of classes: each by itself, or all so that they add up
+// to 1.
+enum class LabelFunction : uint8_t { none, sigmoid, softmax };
+
 // Sizes and switches, with every value checked against sane limits (nothing is allocated from an
 // unchecked size).
 struct ModelConfig {
@@ -53,6 +57,8 @@ struct ModelConfig {
     bool encoder = false;            // every position sees all others; a prompt is computed whole
     bool generates = true;           // false: it has no output matrix and makes vectors only
     bool drops_head = false;         // saved with a head of another task, which is not used
+    std::vector<std::string> labels;  // of its head of classes, one for each value; empty: none
+    LabelFunction label_function = LabelFunction::none;
     bool learned_positions = false;  // a table of them instead of a rotation
     int64_t position_offset = 0;     // rows of that table before the first position's (RoBERTa)
     int64_t num_token_types = 0;     // BERT; 0: none

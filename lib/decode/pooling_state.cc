@@ -1,4 +1,4 @@
-// The rows that are read, their mean, and its normalization.
+// The rows that are read, their mean, and what is made of it.
 #include "lib/decode/pooling_state.h"
 
 #include <algorithm>
@@ -19,6 +19,20 @@ void normalize(std::vector<float>& vector) {
     for (float& value : vector) value /= length;
 }
 
+void apply(ScoreFunction function, std::vector<float>& values) {
+    if (function == ScoreFunction::none) return;
+    if (function == ScoreFunction::sigmoid) {
+        for (float& value : values) {
+            value = static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(value))));
+        }
+        return;
+    }
+    const double largest = *std::ranges::max_element(values);
+    double total = 0.0;
+    for (const float value : values) total += std::exp(value - largest);
+    for (float& value : values) value = static_cast<float>(std::exp(value - largest) / total);
+}
+
 }  // namespace
 
 PoolingState::Run PoolingState::wanted(int32_t first_position, int32_t count, bool ends) const {
@@ -35,11 +49,15 @@ PoolingState::Run PoolingState::wanted(int32_t first_position, int32_t count, bo
 }
 
 void PoolingState::add(const ConstTensorView& rows) {
-    const auto width = static_cast<size_t>(rows.dim(1));
+    const std::vector<int32_t>& tokens = params_.token_ids;
+    const bool picks = params_.values == PooledValues::tokens;
+    const auto width = picks ? tokens.size() : static_cast<size_t>(rows.dim(1));
     sum_.resize(width, 0.0f);
     for (int64_t row = 0; row < rows.dim(0); ++row) {
         const float* values = rows.as<float>() + row * rows.stride(0);
-        for (size_t i = 0; i < width; ++i) sum_[i] += values[i];
+        for (size_t i = 0; i < width; ++i) {
+            sum_[i] += values[picks ? static_cast<size_t>(tokens[i]) : i];
+        }
     }
     num_rows_ += rows.dim(0);
 }
@@ -54,7 +72,11 @@ Result<std::vector<float>> PoolingState::finish() {
     if (!finite) {
         return Fault{ErrorKind::internal, "the model computed a hidden state that is not a number"};
     }
-    if (params_.normalize) normalize(vector);
+    if (params_.values != PooledValues::hidden) {
+        apply(params_.function, vector);
+    } else if (params_.normalize) {
+        normalize(vector);
+    }
     return vector;
 }
 

@@ -1,10 +1,11 @@
-// From rows of hidden states to the pooled vector of one sequence, over all steps of its prompt.
+// From rows of values to the pooled vector of one sequence, over all steps of its prompt.
 //
 // Rows are summed in the order of their positions, in float32: the vector does not depend on the
 // chunks of the prompt. One state a sequence; one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/view.h"
@@ -15,7 +16,9 @@ namespace nvllm {
 
 class PoolingState {
   public:
-    explicit PoolingState(const PoolingParams& params) : params_(params) {}
+    explicit PoolingState(PoolingParams params) : params_(std::move(params)) {}
+
+    const PoolingParams& params() const { return params_; }
 
     // A range of positions, relative to the first of the step.
     struct Run {
@@ -26,7 +29,8 @@ class PoolingState {
     // of them is the prompt's last.
     Run wanted(int32_t first_position, int32_t count, bool ends) const;
 
-    // Adds rows float32 [rows, hidden] of wanted positions. REQUIRES: positions come in order.
+    // Adds rows float32 [rows, width] of wanted positions: hidden states, values of classes, or
+    // logits of the whole vocabulary. REQUIRES: positions come in order.
     void add(const ConstTensorView& rows);
 
     // The vector; a fault (internal) if a value is NaN or infinite. REQUIRES: the last step of the

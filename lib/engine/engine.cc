@@ -34,6 +34,7 @@ void Engine::hold(RequestId id) { loop_->inbox().hold(id, true); }
 void Engine::go_on(RequestId id) { loop_->inbox().hold(id, false); }
 void Engine::wait_idle() { loop_->status().wait_idle(); }
 void Engine::resize_cache(double share) { loop_->resize_cache(share); }
+CacheReset Engine::reset_prefix_cache() { return loop_->reset_prefix_cache(); }
 void Engine::stop() { loop_->stop(); }
 void Engine::set_step_listener(std::function<void(const StepRecord&)> listener) {
     loop_->step_listener = std::move(listener);

@@ -104,6 +104,8 @@ class Engine {
     // requests run; blocks until it is done. Throws does_not_fit when a running request could not
     // finish in it, usage for another share.
     void resize_cache(double share);
+    // Removes from the prefix cache what no request uses at present; blocks until it is done.
+    CacheReset reset_prefix_cache();
     // Ends the engine thread: unfinished requests are dropped and no listener is called any more.
     // Safe to repeat.
     void stop();

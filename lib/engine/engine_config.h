@@ -31,7 +31,8 @@ struct ModelChoice {
     // auto, safetensors, dummy (random weights for any config.json); for tests of an engine without
     // a model also metronome (lib/execute/mock_executor.h), which the help does not show.
     std::string load_format = "auto";
-    std::string chat_template;  // a file, or the template itself; empty: the model's own
+    std::string chat_template;          // a file, or the template itself; empty: the model's own
+    std::string classifier_from_token;  // TextScoring's token_names
     // The members above decide directory, dtype, load_format and refuses_quantized.
     ModelLoadOptions load;
 };

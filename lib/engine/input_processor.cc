@@ -46,7 +46,7 @@ std::optional<GrammarSpec> grammar_of(const RequestInput& input, const Tokenizer
 InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
                                const ModelConfig& config, const GenerationConfig& generation,
                                const PoolingConfig& pooling, int32_t max_model_len,
-                               const std::string& chat_template)
+                               const std::string& chat_template, const std::string& score_tokens)
     : tokenizer_(std::move(tokenizer)),
       generation_(generation),
       eos_token_ids_(generation.eos_token_ids.empty() ? config.eos_token_ids
@@ -58,13 +58,15 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
       vocab_size_(static_cast<int32_t>(config.vocab_size)),
       hidden_size_(config.hidden_size),
       max_model_len_(max_model_len),
+      scoring_(tokenizer_, config, pooling, score_tokens),
       conversations_(tokenizer_, config.model_type, chat_template),
       grammars_(std::make_unique<AnswerGrammars>(tokenizer_, vocab_size_, eos_token_ids_)) {}
 
 Result<Request> InputProcessor::process(const RequestInput& input) const {
     if (input.pooling) return process_pooling(input);
     if (!generates_) {
-        return fault(fmt::format("{} makes embeddings and generates no text", architecture_));
+        return fault(fmt::format("{} makes {} and generates no text", architecture_,
+                                 scoring_.labels().empty() ? "embeddings" : "scores"));
     }
     SamplingParams sampling = input.sampling;
     if (tokenizer_ == nullptr && !input.bad_words.empty()) {
@@ -152,16 +154,40 @@ Result<Request> InputProcessor::process_pooling(const RequestInput& input) const
     if (input.grammar || input.grammar_for_prompt)
         return fault("a vector of a text cannot be held to a grammar");
     if (auto wrong = input.pooling->check(hidden_size_)) return *wrong;
-    auto ids = prompt_ids(input);
-    if (!ids) return ids.fault();
-    truncate(input, 0, *ids);
-    if (auto wrong = check_ids(*ids, 0)) return *wrong;
     Request request;
-    request.prompt_token_ids = std::move(*ids);
     request.pooling = input.pooling;
+    if (const auto* pair = std::get_if<TextPair>(&input.prompt)) {
+        auto encoded = pair_ids(input, *pair);
+        if (!encoded) return encoded.fault();
+        request.prompt_token_ids = std::move(encoded->ids);
+        request.pooling->second_text = encoded->second_text;
+    } else {
+        auto ids = prompt_ids(input);
+        if (!ids) return ids.fault();
+        truncate(input, 0, *ids);
+        request.prompt_token_ids = std::move(*ids);
+    }
+    if (auto wrong = check_ids(request.prompt_token_ids, 0)) return *wrong;
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     return request;
+}
+
+Result<EncodedPair> InputProcessor::pair_ids(const RequestInput& input,
+                                             const TextPair& pair) const {
+    if (tokenizer_ == nullptr) {
+        return fault("this model has no tokenizer, so that two texts cannot be compared");
+    }
+    try {
+        for (const std::string* text : {&pair.first, &pair.second}) {
+            if (auto wrong = check_beginning(input, *text)) return *wrong;
+        }
+        std::optional<int32_t> most = input.truncate_prompt_tokens;
+        if (most && *most < 0) most = max_model_len_;
+        return scoring_.encode(pair, most);
+    } catch (const Error& error) {  // a text that cannot be spelled, a limit that leaves nothing
+        return Fault{error.kind(), error.what()};
+    }
 }
 
 Result<PoolingParams> InputProcessor::default_pooling() const {

@@ -17,6 +17,7 @@
 #include "lib/checkpoint/model_config.h"
 #include "lib/checkpoint/pooling_config.h"
 #include "lib/engine/answer_grammar.h"
+#include "lib/engine/text_scoring.h"
 #include "lib/grammar/grammar_spec.h"
 #include "lib/request/request.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -28,8 +29,8 @@ using ChatPrompt = std::shared_ptr<const Conversation>;
 
 struct RequestInput {
     // Text is completed as it stands (with the tokenizer's own beginning-of-text token); ids are
-    // taken as they are.
-    std::variant<std::string, std::vector<int32_t>, ChatPrompt> prompt;
+    // taken as they are. Two texts are for a cross-encoder, with pooling.
+    std::variant<std::string, std::vector<int32_t>, ChatPrompt, TextPair> prompt;
     SamplingParams sampling;
     // A vector of the prompt is wanted and no text: of what says how to go on nothing counts. See
     // InputProcessor::default_pooling().
@@ -63,10 +64,11 @@ class InputProcessor {
     // `tokenizer` is null for directories that have none: then only ids are taken. `chat_template`
     // overrides the tokenizer's own when not empty. Throws bad_data when the template cannot be
     // parsed and was given explicitly; a broken template of the checkpoint itself is a fault of the
-    // first chat that needs it.
+    // first chat that needs it. `score_tokens`: as TextScoring's token_names, and what it throws.
     InputProcessor(std::shared_ptr<const Tokenizer> tokenizer, const ModelConfig& config,
                    const GenerationConfig& generation, const PoolingConfig& pooling,
-                   int32_t max_model_len, const std::string& chat_template = "");
+                   int32_t max_model_len, const std::string& chat_template = "",
+                   const std::string& score_tokens = "");
 
     // A request without id, arrival time or drawn seed. A grammar that was not compiled before may
     // take GrammarLimits::seconds. Faults: bad_data, naming the field and the limit.
@@ -84,6 +86,9 @@ class InputProcessor {
     // A fault of `field` for the first id that the model does not have.
     std::optional<Fault> check_known(const std::vector<int32_t>& ids,
                                      const std::string& field) const;
+
+    // How the model compares texts.
+    const TextScoring& scoring() const { return scoring_; }
 
     const ConversationRenderer& conversations() const { return conversations_; }
 
@@ -106,6 +111,7 @@ class InputProcessor {
     // What the answer is held to; null without a grammar.
     Result<std::shared_ptr<const AnswerConstraintSource>> constraint(
         const RequestInput& input, std::span<const int32_t> prompt) const;
+    Result<EncodedPair> pair_ids(const RequestInput& input, const TextPair& pair) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     GenerationConfig generation_;
@@ -117,6 +123,7 @@ class InputProcessor {
     int32_t vocab_size_;
     int64_t hidden_size_;
     int32_t max_model_len_;
+    TextScoring scoring_;
     ConversationRenderer conversations_;
     std::unique_ptr<AnswerGrammars> grammars_;
 };

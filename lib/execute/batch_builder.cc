@@ -27,9 +27,10 @@ size_t padded_bytes(const ConstTensorView& view) {
 }  // namespace
 
 BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device,
-                           bool has_rope_choices)
+                           bool has_rope_choices, bool has_token_types)
     : block_size_(block_size),
       has_rope_choices_(has_rope_choices),
+      has_token_types_(has_token_types),
       buffers_(num_groups),
       tables_(num_groups),
       device_(device) {
@@ -41,8 +42,9 @@ void BatchBuilder::keep_staging_buffers(size_t count) {
 }
 
 ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream, size_t min_width) {
-    for (std::vector<int32_t>* list : {&token_ids_, &positions_, &rope_choices_, &query_starts_,
-                                       &context_lengths_, &first_logit_rows_, &logit_rows_}) {
+    for (std::vector<int32_t>* list : {&token_ids_, &positions_, &rope_choices_, &token_types_,
+                                       &query_starts_, &context_lengths_, &first_logit_rows_,
+                                       &logit_rows_}) {
         list->clear();
     }
     query_starts_.push_back(0);
@@ -54,6 +56,7 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
     batch.token_ids = ids_view(token_ids_);
     batch.rows.positions = ids_view(positions_);
     if (has_rope_choices_) batch.rows.rope_choices = ids_view(rope_choices_);
+    if (has_token_types_) batch.rows.token_types = ids_view(token_types_);
     batch.query_start_loc = ids_view(query_starts_);
     batch.seq_lens = ids_view(context_lengths_);
     batch.groups = tables_;
@@ -68,6 +71,7 @@ void BatchBuilder::send(ForwardContext& batch, void* stream) {
                                            &batch.query_start_loc, &batch.seq_lens,
                                            &logit_rows_view_};
     if (has_rope_choices_) views.push_back(&batch.rows.rope_choices);
+    if (has_token_types_) views.push_back(&batch.rows.token_types);
     for (GroupTables& tables : tables_) {
         views.push_back(&tables.block_tables);
         views.push_back(&tables.slots);
@@ -119,6 +123,8 @@ void BatchBuilder::add_row(const BatchRow& row) {
     for (int32_t position = row.first; position < row.first + row.count; ++position) {
         token_ids_.push_back(token_at(row, static_cast<size_t>(position)));
         positions_.push_back(position);
+        if (!has_token_types_) continue;
+        token_types_.push_back(row.second_text > 0 && position >= row.second_text ? 1 : 0);
     }
     if (has_rope_choices_) rope_choices_.resize(positions_.size(), row.rope_choice);
     query_starts_.push_back(static_cast<int32_t>(token_ids_.size()));

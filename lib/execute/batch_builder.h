@@ -28,13 +28,15 @@ struct BatchRow {
     bool is_expected = false;
     int32_t rope_choice = 0;               // as AddedSequence has it
     std::span<const int32_t> drafts = {};  // the tokens of the row after the known ones
+    int32_t second_text = 0;               // as PoolingParams has it
 };
 
 class BatchBuilder {
   public:
-    // Without `has_rope_choices` batches have no rope_choices, whatever rows say.
+    // Without `has_rope_choices` batches have no rope_choices, whatever rows say, and without
+    // `has_token_types` no token types.
     BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device = {},
-                 bool has_rope_choices = false);
+                 bool has_rope_choices = false, bool has_token_types = false);
 
     // Fills a context with views that stay valid until the next build(). `context` and `kv` are
     // left to the caller. On a device it may be called while the last batch is computed in the same
@@ -71,9 +73,11 @@ class BatchBuilder {
 
     int32_t block_size_;
     bool has_rope_choices_;
+    bool has_token_types_;
     std::vector<int32_t> token_ids_;
     std::vector<int32_t> positions_;
     std::vector<int32_t> rope_choices_;
+    std::vector<int32_t> token_types_;
     std::vector<int32_t> query_starts_;
     std::vector<int32_t> context_lengths_;
     std::vector<int32_t> first_logit_rows_;

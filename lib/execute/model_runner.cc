@@ -28,6 +28,7 @@ BatchRow row_of(const PlanEntry& entry, const WorkerSequence& sequence,
     BatchRow row{sequence.token_ids, sequence.block_tables, entry.first, entry.count};
     row.drafts = drafts;
     row.rope_choice = sequence.rope_choice;
+    if (sequence.pooling) row.second_text = sequence.pooling->params().second_text;
     if (sequence.refusal) return row;
     row.num_leading_logits = sequence.num_prompt_logprobs(entry);
     row.num_last_logits = num_last_logits(entry, drafts);
@@ -46,7 +47,8 @@ ModelRunner::ModelRunner(Model& model, const WorkerConfig& config, int64_t max_l
       device_(device),
       max_logit_rows_(max_logit_rows),
       max_graph_rows_(config.max_graph_rows),
-      builder_(model.kv_groups().size(), config.block_size, device, model.original_context() > 0) {
+      builder_(model.kv_groups().size(), config.block_size, device, model.original_context() > 0,
+               model.config().num_token_types > 1) {
     if (device.is_cpu()) return;
     if (max_graph_rows_ > 0 && model.is_capturable()) graphs_.emplace(device);
     for (const int32_t blocks : config.num_blocks) filler_tables_.push_back({blocks});

@@ -21,6 +21,15 @@ void Pooler::pool(const ForwardContext& batch, const TensorView& hidden, const B
     }
 }
 
+ConstTensorView Pooler::values(const ForwardContext& batch, PooledValues values,
+                               const TensorView& hidden) {
+    const Context& context = *batch.context;
+    if (values == PooledValues::tokens) return host_.fetch(context, model_.head(batch, hidden));
+    const ConstTensorView last = model_.last_hidden(batch, hidden);
+    if (values == PooledValues::hidden) return host_.fetch(context, last);
+    return host_.fetch(context, model_.classify(batch, last));
+}
+
 void Pooler::pool_rows(const ForwardContext& batch, const TensorView& hidden,
                        const PlanEntry& entry, PoolingState& pooling, SequenceStep& step) {
     const bool ends = entry.output == OutputKind::pooled;
@@ -28,8 +37,8 @@ void Pooler::pool_rows(const ForwardContext& batch, const TensorView& hidden,
     for (int64_t done = 0; done < wanted.count; done += max_rows_) {
         const ScratchArena::Scope scope(*batch.context->scratch);
         const int64_t count = std::min(max_rows_, wanted.count - done);
-        pooling.add(host_.fetch(
-            *batch.context, model_.last_hidden(batch, hidden.rows(wanted.first + done, count))));
+        pooling.add(
+            values(batch, pooling.params().values, hidden.rows(wanted.first + done, count)));
     }
     if (!ends) return;
     Result<std::vector<float>> vector = pooling.finish();

@@ -1,5 +1,5 @@
-// Embeddings: gathers the hidden states of pooled sequences and returns a vector where a prompt
-// ends.
+// Embeddings and scores: gathers the hidden states of pooled sequences, or what the model's heads
+// make of them, and returns a vector where a prompt ends.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,10 @@ class Pooler {
     // `hidden`: the entry's rows.
     void pool_rows(const ForwardContext& batch, const TensorView& hidden, const PlanEntry& entry,
                    PoolingState& pooling, SequenceStep& step);
+
+    // What the vector is made of, on the host. Rows of scratch.
+    ConstTensorView values(const ForwardContext& batch, PooledValues values,
+                           const TensorView& hidden);
 
     Model& model_;
     HostRows& host_;

@@ -17,6 +17,8 @@ constexpr MemoryPolicy last_value(MemoryPolicy) { return MemoryPolicy::preferred
 constexpr NumaMode last_value(NumaMode) { return NumaMode::isolate; }
 constexpr OutputKind last_value(OutputKind) { return OutputKind::pooled; }
 constexpr PoolingKind last_value(PoolingKind) { return PoolingKind::cls; }
+constexpr PooledValues last_value(PooledValues) { return PooledValues::tokens; }
+constexpr ScoreFunction last_value(ScoreFunction) { return ScoreFunction::softmax; }
 constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
 constexpr CacheLayout::Kind last_value(CacheLayout::Kind) { return CacheLayout::Kind::state; }
 
@@ -80,8 +82,8 @@ void fields(Archive& archive, SamplingParams& sampling) {
 
 template <typename Archive>
 void fields(Archive& archive, PoolingParams& pooling) {
-    auto& [kind, normalize, dimensions] = pooling;
-    archive(kind, normalize, dimensions);
+    auto& [kind, normalize, dimensions, values, function, token_ids, second_text] = pooling;
+    archive(kind, normalize, dimensions, values, function, token_ids, second_text);
 }
 
 template <typename Archive>

@@ -65,6 +65,8 @@ struct RowAttributes {
     // ops::PagedAttentionOptions::parents; without data: each row follows the one before.
     ConstTensorView parents;
     ConstTensorView adapters;  // the adapter of the row's sequence, 0: none; without data: 0
+    // Which of two texts the row is of, 0 or 1, in models with token types; without data: 0.
+    ConstTensorView token_types;
 };
 
 // Everything a forward pass needs to know about the batch. Rows of one sequence are adjacent and in
@@ -105,6 +107,10 @@ class Model {
     // Final norm and output projection: hidden [rows, hidden] → logits float32 [rows, vocab].
     // REQUIRES: config().generates.
     virtual TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) = 0;
+
+    // Of a head of classes: hidden [rows, hidden] as last_hidden() returns it → float32 [rows,
+    // labels] before any function. REQUIRES: config().labels has one.
+    virtual TensorView classify(const ForwardContext&, const ConstTensorView& hidden);
 
     // Whether a pass on a device never waits for the host, so that a graph can hold it.
     virtual bool is_capturable() const = 0;

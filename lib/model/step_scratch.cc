@@ -65,6 +65,10 @@ void run(Model& model, const DryRun& dry, int64_t tokens, int64_t rows, const Ro
         const ScratchArena::Scope inner(*context.scratch);
         const ConstTensorView last = model.last_hidden(made.batch(), hidden.rows(0, rows));
         if (use.hidden) use.hidden(context, last);
+        if (!model.config().labels.empty()) {
+            const TensorView values = model.classify(made.batch(), last);
+            if (use.hidden) use.hidden(context, values);
+        }
     }
     if (!model.config().generates) return;
     const TensorView logits = run_head(model, made.batch(), hidden, dry.view(DType::i32, {rows}));

@@ -1,8 +1,9 @@
-// How the hidden states of a prompt are pooled to one vector: plain data.
+// What is made of the hidden states of a prompt: one vector, or values of classes. Plain data.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lib/base/result.h"
 
@@ -15,12 +16,29 @@ enum class PoolingKind : uint8_t { last, mean, cls };
 // "last", "mean", "cls".
 const char* pooling_kind_name(PoolingKind kind);
 
+// What the vector consists of.
+enum class PooledValues : uint8_t {
+    hidden,   // hidden states
+    classes,  // the values of the model's head of classes
+    tokens,   // the logits of some tokens, which a text model answers with
+};
+
+// What makes scores of the values of classes or tokens: each by itself, or all so that they add up
+// to 1.
+enum class ScoreFunction : uint8_t { none, sigmoid, softmax };
+
 struct PoolingParams {
     PoolingKind kind = PoolingKind::last;
-    bool normalize = true;  // to length 1
+    bool normalize = true;  // to length 1; only of hidden states
     // Keep this many of the first values, before normalization (Matryoshka: Kusupati et al. 2022);
     // empty: all.
     std::optional<int32_t> dimensions = std::nullopt;
+
+    PooledValues values = PooledValues::hidden;
+    ScoreFunction function = ScoreFunction::none;  // only of classes and tokens
+    std::vector<int32_t> token_ids = {};           // of PooledValues::tokens, in this order
+    // The first position of the second of two texts, in models with token types; 0: one text.
+    int32_t second_text = 0;
 
     // Whether positions before the last are read: then they must be computed, even if their keys
     // and values are cached.

@@ -167,6 +167,12 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
     return Encoding(*parts_, options).run(utf8::with_replacement(text));
 }
 
+EncodedPair Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                   const PairLimits& limits) const {
+    const EncodeOptions alone{.add_special_tokens = false};
+    return parts_->post_processor.apply_pair(encode(first, alone), encode(second, alone), limits);
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_tokens) const {
     // The detokenizer lives no longer than this call, so it needs no share in the tokenizer.
     const std::shared_ptr<const Tokenizer> self(std::shared_ptr<void>(), this);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/tokenizer/post_processor.h"
 #include "lib/tokenizer/token_model.h"
 #include "lib/tokenizer/unicode/regex.h"
 
@@ -49,6 +50,10 @@ class Tokenizer {
     // Broken UTF-8 counts as U+FFFD. Throws Error{bad_data} when the model cannot spell the text at
     // all.
     std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+    // Two texts as a model that compares them sees them, with the special tokens around and between
+    // them. Throws as encode() and PostProcessor::apply_pair() do.
+    EncodedPair encode_pair(std::string_view first, std::string_view second,
+                            const PairLimits& limits = {}) const;
     // Unknown ids give nothing.
     std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 

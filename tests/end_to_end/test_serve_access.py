@@ -357,10 +357,24 @@ class Places(unittest.TestCase):
                 self.assertEqual(ask("POST", "/admin/cache/resize", {"share": 0.5}).status, 200)
                 self.assertEqual(ask("POST", "/admin/cache/resize", {"share": 2}).status, 400)
                 self.assertEqual(ask("POST", "/admin/cache/resize", {"share": "x"}).status, 400)
+                self.assert_resets_the_cache(server, ask)
                 server.check()
                 self.assertEqual(ask("POST", "/admin/drain").json(), {"status": "draining"})
                 self.assertEqual(server.wait(60), 0)
             self.assertFalse(path.exists())
+
+    def assert_resets_the_cache(self, server, ask):
+        def cached_tokens():
+            usage = server.complete("Once upon a time there was a cat. " * 12, max_tokens=1)["usage"]
+            return usage["prompt_tokens_details"]["cached_tokens"]
+        cached_tokens()
+        self.assertGreater(cached_tokens(), 16)
+        reset = ask("POST", "/reset_prefix_cache").json()
+        self.assertEqual((reset["status"], reset["blocks_in_use"]), ("reset", 0))
+        self.assertGreater(reset["blocks_removed"], 0)
+        self.assertEqual(cached_tokens(), 0)
+        self.assertEqual(ask("POST", "/reset_prefix_cache?model=x").status, 404)
+        self.assertEqual(server.request("POST", "/reset_prefix_cache").status, 404)
 
     def test_metrics_port(self):
         with socket.socket() as free:

@@ -425,6 +425,17 @@ class Http(ServedTestCase):
             self.assertIsNone(self.server.post(path, body).headers["x-nvllm-ignored"])
             self.assertEqual(self.server.post(path, {**body, "no_such": 1}).headers["x-nvllm-ignored"], "no_such")
 
+    def test_the_prompt_of_a_chat(self):
+        """What the chat itself computes, as text and ids, and its faults."""
+        body = {"messages": QUESTION, "max_tokens": 3}
+        answer = self.server.must(self.server.post(f"{CHAT}/render", body))
+        self.assertEqual(answer["prompt_token_ids"], self.server.must(self.server.post("/tokenize", {"messages": QUESTION}))["tokens"])
+        self.assertEqual(answer["count"], self.server.chat(QUESTION, max_tokens=3)["usage"]["prompt_tokens"])
+        self.assertEqual((answer["count"], answer["max_tokens"]), (len(answer["prompt_token_ids"]), 3))
+        self.assertIn(QUESTION[0]["content"], answer["prompt"])
+        self.assert_refused(self.server.post(f"{CHAT}/render", {}), 400, None, "messages")
+        self.assert_refused(self.server.post(f"{CHAT}/render", {**body, "model": "x"}), 404, "model_not_found", "model")
+
     def test_several_models(self):
         """Each by its name; the first when none is named, and the answer says so."""
         draft = SOURCE / "models" / "demo-draft"

@@ -41,6 +41,15 @@ std::future<void> EngineInbox::resize(std::vector<int32_t> num_blocks) {
     return done;
 }
 
+std::future<CacheReset> EngineInbox::reset_cache() {
+    ResetCacheMessage message;
+    std::future<CacheReset> done = message.done.get_future();
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) throw Error(ErrorKind::unavailable, "the engine is shutting down");
+    post(std::move(message));
+    return done;
+}
+
 std::future<Snapshot> EngineInbox::snapshot(SnapshotDetail detail) {
     SnapshotMessage message{detail, {}};
     std::future<Snapshot> future = message.promise.get_future();

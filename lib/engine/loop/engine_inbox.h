@@ -33,12 +33,15 @@ struct ResizeMessage {
     std::vector<int32_t> num_blocks;  // in each cache group
     std::promise<void> done;
 };
+struct ResetCacheMessage {
+    std::promise<CacheReset> done;
+};
 struct SnapshotMessage {
     SnapshotDetail detail = SnapshotDetail::full;
     std::promise<Snapshot> promise;
 };
-using EngineMessage =
-    std::variant<SubmitMessage, CancelMessage, HoldMessage, ResizeMessage, SnapshotMessage>;
+using EngineMessage = std::variant<SubmitMessage, CancelMessage, HoldMessage, ResizeMessage,
+                                   ResetCacheMessage, SnapshotMessage>;
 
 class EngineInbox {
   public:
@@ -50,6 +53,8 @@ class EngineInbox {
     void hold(RequestId id, bool is_held);
     // Ready when the cache has the new size. Throws unavailable after shut_down().
     std::future<void> resize(std::vector<int32_t> num_blocks);
+    // Throws as resize().
+    std::future<CacheReset> reset_cache();
     // After shut_down() the promise is broken.
     std::future<Snapshot> snapshot(SnapshotDetail detail);
 

@@ -79,10 +79,10 @@ void Engine::Loop::load_texts(const EngineMetadata& metadata) {
         chosen_generation_config(config, metadata.options.directory);
     model_.notes = nvllm::model_notes(model_.config, metadata.model.weights_note,
                                       model_.tokenizer.get(), generation);
-    input_ = std::make_unique<InputProcessor>(model_.tokenizer, model_.config, generation,
-                                              read_pooling_config(metadata.options.directory),
-                                              model_.plan.max_model_len,
-                                              read_chat_template(config.model.chat_template));
+    input_ = std::make_unique<InputProcessor>(
+        model_.tokenizer, model_.config, generation,
+        read_pooling_config(metadata.options.directory), model_.plan.max_model_len,
+        read_chat_template(config.model.chat_template), config.model.classifier_from_token);
     delivery_.use_tokenizer(model_.tokenizer);
 }
 
@@ -131,6 +131,14 @@ void Engine::Loop::resize_cache(double share) {
         done.get();
     } catch (const std::future_error&) {
         throw Error(ErrorKind::unavailable, "the engine ended before its cache was resized");
+    }
+}
+
+CacheReset Engine::Loop::reset_prefix_cache() {
+    try {
+        return inbox_.reset_cache().get();
+    } catch (const std::future_error&) {
+        throw Error(ErrorKind::unavailable, "the engine ended before its cache was reset");
     }
 }
 
@@ -191,6 +199,8 @@ void Engine::Loop::take(EngineMessage& message) {
                       : scheduler_->resume_for_client(held->id);
     } else if (auto* asked = std::get_if<SnapshotMessage>(&message)) {
         answer(*asked);
+    } else if (auto* reset = std::get_if<ResetCacheMessage>(&message)) {
+        reset->done.set_value(cache_->clear_unused());
     } else if (!faults_->dead()) {
         resizes_.add(std::move(std::get<ResizeMessage>(message)));
     }

@@ -43,6 +43,7 @@ class Engine::Loop {
     // Any thread.
     RequestId submit(Request request, OutputListener listener);
     void resize_cache(double share);
+    CacheReset reset_prefix_cache();
     EngineInbox& inbox() { return inbox_; }
     EngineStatus& status() { return status_; }
     const InputProcessor& input() const { return *input_; }

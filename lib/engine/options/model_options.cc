@@ -61,6 +61,10 @@ OptionList<ModelChoice> model_options(WithModel with_model) {
     list.add("chat-template", &ModelChoice::chat_template,
              "Jinja template of conversations: a file, or the text itself.",
              value_name("FILE|TEXT"), default_text("the model's own"));
+    list.add("classifier-from-token", &ModelChoice::classifier_from_token,
+             "Score texts by the logits of these tokens of a text model, that of a relevant "
+             "document last: no,yes for Qwen3-Reranker.",
+             value_name("TOKENS"), default_text("none"));
     return list;
 }
 

@@ -15,6 +15,10 @@
 #include "lib/model/families/stored_names.h"
 
 namespace nvllm {
+
+extern const FamilyRow kBert;
+extern const FamilyRow kDistilBert;
+
 namespace {
 
 constexpr std::array<FamilyDefaults, 1> kBertConfigs = {
@@ -165,7 +169,26 @@ struct BertLoader {
         for (int64_t index = 0; index < config.num_layers; ++index) {
             parts.blocks.push_back(block(prefix, index));
         }
+        if (!config.labels.empty()) parts.classifier = classifier(prefix);
         return parts;
+    }
+
+    // Of BERT the body's pooler comes first, of the others a linear that is the head's own.
+    ClassifierHead classifier(const std::string& prefix) const {
+        const bool is_bert = config.text_architecture == kBert.architecture;
+        const bool is_distilbert = config.text_architecture == kDistilBert.architecture;
+        const std::string dense = is_bert         ? prefix + "pooler.dense"
+                                  : is_distilbert ? "pre_classifier"
+                                                  : "classifier.dense";
+        const std::string classes =
+            is_bert || is_distilbert ? "classifier" : "classifier.out_proj";
+        const int64_t hidden = config.hidden_size;
+        ClassifierHead head;
+        head.num_classes = static_cast<int64_t>(config.labels.size());
+        if (is_distilbert) head.function = ClassifierHead::Function::relu;
+        head.dense = load_head_linear(source, dense, hidden, hidden, true);
+        head.classes = load_head_linear(source, classes, hidden, head.num_classes, true);
+        return head;
     }
 
     // The first checkpoints call a norm's weight gamma.

@@ -82,6 +82,10 @@ class Decoder final : public Model {
         return normed;
     }
 
+    TensorView classify(const ForwardContext& batch, const ConstTensorView& hidden) override {
+        return parts_.classifier.apply(*batch.context, hidden);
+    }
+
     TensorView head(const ForwardContext& batch, const ConstTensorView& hidden) override {
         NVLLM_CHECK(config_.generates, "a body without an output matrix has no logits");
         const Context& context = *batch.context;
@@ -110,7 +114,8 @@ class Decoder final : public Model {
 
     size_t weight_bytes() const override {
         size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
-                       parts_.final_norm.bytes() + (parts_.tied ? 0 : parts_.head.bytes());
+                       parts_.final_norm.bytes() + parts_.classifier.bytes() +
+                       (parts_.tied ? 0 : parts_.head.bytes());
         for (const DecoderBlock& block : parts_.blocks) bytes += block.bytes();
         return bytes;
     }
@@ -143,6 +148,11 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
 
 void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
                DecoderParts& parts) {
+    if (!config.labels.empty()) {
+        parts.classifier.num_classes = static_cast<int64_t>(config.labels.size());
+        parts.classifier.classes = load_head_linear(source, "score", config.hidden_size,
+                                                    parts.classifier.num_classes, false);
+    }
     if (!config.generates) return;
     parts.tied = names.is_tied;
     LinearSpec linear{names.head, config.hidden_size, config.vocab_size, false, ShardAxis::output};

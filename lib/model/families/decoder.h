@@ -7,6 +7,7 @@
 
 #include "lib/model/families/model_settings.h"
 #include "lib/model/families/stored_names.h"
+#include "lib/model/layers/classifier_head.h"
 #include "lib/model/layers/decoder_block.h"
 #include "lib/model/layers/rotary.h"
 #include "lib/model/model.h"
@@ -23,13 +24,14 @@ struct DecoderParts {
     LinearWeight head;            // [hidden] → [vocab]; empty: the body alone was saved
     bool tied = false;            // the head's weight is the embedding
     float logit_soft_cap = 0.0f;  // 0: none
+    ClassifierHead classifier;    // of a sequence classification model
 };
 
 // A model of these parts. Cache groups follow from the blocks' windows.
 std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
                                     DecoderParts parts);
 
-// `parts.head` over parts.token_embedding where they are tied, else over a weight of its own; none
+// `parts.classifier` where the config has labels. `parts.head` over parts.token_embedding where they are tied, else over a weight of its own; none
 // for a model that does not generate.
 void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
                DecoderParts& parts);

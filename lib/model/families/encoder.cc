@@ -39,8 +39,7 @@ class Encoder final : public Model {
         const ScratchArena::Scope scope(*context.scratch);
         const TensorView more = take_activations(context, {tokens, config_.hidden_size});
         if (!parts_.type_embedding.empty()) {
-            ops::embedding(context, parts_.type_embedding.view(), first_type(context, tokens), 1.0f,
-                           more);
+            ops::embedding(context, parts_.type_embedding.view(), types_of(batch), 1.0f, more);
             ops::add(context, more, hidden);
         }
         const ConstTensorView table =
@@ -59,6 +58,10 @@ class Encoder final : public Model {
         return hidden;
     }
 
+    TensorView classify(const ForwardContext& batch, const ConstTensorView& hidden) override {
+        return parts_.classifier.apply(*batch.context, hidden);
+    }
+
     TensorView head(const ForwardContext&, const ConstTensorView&) override {
         NVLLM_CHECK(false, "an encoder has no logits");
         return {};
@@ -68,13 +71,17 @@ class Encoder final : public Model {
 
     size_t weight_bytes() const override {
         size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
-                       parts_.type_embedding.bytes() + parts_.embedding_norm.bytes();
+                       parts_.type_embedding.bytes() + parts_.embedding_norm.bytes() +
+                       parts_.classifier.bytes();
         for (const EncoderBlock& block : parts_.blocks) bytes += block.bytes();
         return bytes;
     }
 
   private:
-    static ConstTensorView first_type(const Context& context, int64_t tokens) {
+    static ConstTensorView types_of(const ForwardContext& batch) {
+        if (batch.rows.token_types.data != nullptr) return batch.rows.token_types;
+        const Context& context = *batch.context;
+        const int64_t tokens = batch.tokens();
         const TensorView types = take_values(context, DType::i32, {tokens});
         if (context.is_dry_run()) return types;
         ComputeDevice(context).clear(context.stream, types.data,

@@ -1,10 +1,12 @@
 // The body that all encoder families share: embeddings and their norm, then blocks that look both
-// ways. A family fills in the parts. There is no head: an encoder makes vectors and no text.
+// ways. A family fills in the parts. The
+// only head there is makes classes: an encoder makes vectors and no text.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "lib/model/layers/classifier_head.h"
 #include "lib/model/layers/encoder_block.h"
 #include "lib/model/model.h"
 
@@ -14,9 +16,10 @@ struct EncoderParts {
     Tensor token_embedding;       // [vocab, hidden]
     Tensor position_embedding;    // [position_offset + max_positions, hidden]
     int64_t position_offset = 0;  // row of the first position
-    Tensor type_embedding;  // [types, hidden], of which every token is the first; may be empty
+    Tensor type_embedding;        // [types, hidden]; may be empty
     Norm embedding_norm;
     std::vector<EncoderBlock> blocks;
+    ClassifierHead classifier;
 };
 
 // A model of these parts, all blocks in one cache group. A prompt is to be computed in one step.

@@ -117,7 +117,7 @@ constexpr auto kLlama = std::to_array<ForeignFlag>({
     foreign_ignored("--metrics --slots --no-slots --props", none,
                     "/metrics and /nvllm/status are always there"),
     foreign_ignored("--embedding --embeddings", none, "every model answers /v1/embeddings"),
-    foreign_refused("--rerank --reranking", none, "texts are not ranked yet"),
+    foreign_ignored("--rerank --reranking", none, "/v1/rerank is served whatever the model is"),
     foreign_refused("--pooling", one, "pooling is what the model's folder says"),
     foreign_refused("--slot-save-path --slot-prompt-similarity -sps", one,
                     "prompts are shared by the prefix cache"),

@@ -9,9 +9,16 @@ namespace {
 
 using namespace schema;
 
-constexpr uint8_t kCompletion = 1, kChat = 2, kEmbedding = 4, kTokenize = 8, kDetokenize = 16;
-constexpr uint8_t kGeneration = kCompletion | kChat;
-constexpr uint8_t kAll = kGeneration | kEmbedding | kTokenize | kDetokenize;
+constexpr uint32_t bit(CallKind kind) { return static_cast<uint32_t>(kind); }
+constexpr uint32_t kCompletion = bit(CallKind::completion), kChat = bit(CallKind::chat);
+constexpr uint32_t kEmbedding = bit(CallKind::embedding), kTokenize = bit(CallKind::tokenize);
+constexpr uint32_t kDetokenize = bit(CallKind::detokenize);
+constexpr uint32_t kScore = bit(CallKind::score), kRerank = bit(CallKind::rerank);
+constexpr uint32_t kClassify = bit(CallKind::classify);
+constexpr uint32_t kGeneration = kCompletion | kChat;
+constexpr uint32_t kComparison = kScore | kRerank;
+constexpr uint32_t kScoring = kComparison | kClassify;
+constexpr uint32_t kAll = kGeneration | kEmbedding | kTokenize | kDetokenize | kScoring;
 
 using Parameters = std::vector<Parameter>;
 
@@ -175,7 +182,7 @@ void add_rendering(Parameters& table, const RequestLimits& limits) {
           {},
           "Given to the template."},
          {"truncate_prompt_tokens",
-          kGeneration | kEmbedding,
+          kGeneration | kEmbedding | kClassify,
           integer(-1, kUnboundedCount),
           {},
           "Only so many of the prompt's tokens, the last ones, and what the tokenizer puts around "
@@ -239,7 +246,7 @@ Json fallback_of(EarlyStopping initial) {
 bool add_where_missing(Parameters& table, Parameter row) {
     row.calls = kGeneration;
     for (const Parameter& other : table) {
-        if (other.name == row.name) row.calls &= static_cast<uint8_t>(~other.calls);
+        if (other.name == row.name) row.calls &= ~other.calls;
     }
     if (row.calls == 0) return false;
     table.push_back(std::move(row));
@@ -322,11 +329,11 @@ void add_answers(Parameters& table) {
           {},
           "Vectors of length 1; as the model's authors have it when absent."},
          {"cache_salt",
-          kGeneration,
+          kGeneration | kComparison,
           text(),
           {},
           "Cached prompts are shared among requests with the same salt only."},
-         {"priority", kGeneration, integer(INT32_MIN, INT32_MAX), 0,
+         {"priority", kGeneration | kScoring, integer(INT32_MIN, INT32_MAX), 0,
           "Lower is served first, where the server schedules by priority."}});
 }
 
@@ -349,6 +356,66 @@ void add_grammars(Parameters& table) {
     add("guided_json_object", boolean(), "structured_outputs.json_object under its older name.");
     add("json_schema", json_schema(), "structured_outputs.json as llama.cpp names it.");
     add("grammar", text(), "structured_outputs.grammar as llama.cpp names it.");
+}
+
+// A text, or an object that has one.
+Json document() { return any_of({text(), object({{"text", text()}})}); }
+
+Json documents(const RequestLimits& limits) {
+    return list(document(), static_cast<size_t>(limits.max_prompts), 1);
+}
+
+void add_comparisons(Parameters& table, const RequestLimits& limits) {
+    const Json several = any_of({document(), documents(limits)});
+    for (const char* name : {"text_1", "queries", "data_1"}) {
+        table.push_back({name,
+                         kScore,
+                         several,
+                         {},
+                         "The first text, or as many as there are second ones; also named text_1, "
+                         "queries or data_1."});
+    }
+    for (const char* name : {"text_2", "documents", "data_2"}) {
+        table.push_back({name,
+                         kScore,
+                         several,
+                         {},
+                         "The second texts, a score for each; also named text_2, documents or "
+                         "data_2."});
+    }
+    table.insert(
+        table.end(),
+        {{"query", kRerank, document(), {}, "What the documents are compared with.", kRerank},
+         {"documents", kRerank, documents(limits), {}, "The texts to rank.", kRerank},
+         {"top_n", kRerank, integer(0, kUnboundedCount), 0,
+          "Only so many results, the best; 0: all."},
+         {"return_documents", kRerank, boolean(), true, "The texts with the results."},
+         {"max_tokens_per_doc",
+          kComparison,
+          integer(1, kUnboundedCount),
+          {},
+          "Only so many of a document's tokens, the first ones; of a cross-encoder."},
+         {"truncate_prompt_tokens",
+          kComparison,
+          integer(-1, kUnboundedCount),
+          {},
+          "Only so many tokens of query and document together: ids are cut off the end of the "
+          "longer one first; -1: as many as the model takes. Of embedding models the last ones of "
+          "each text."},
+         {"instruction",
+          kComparison,
+          text(),
+          {},
+          "What makes a document relevant, for models whose prompt says it (Qwen3-Reranker)."},
+         {"use_activation", kScoring, boolean(), true,
+          "Scores as the model's authors have them; without it the values of the model's head."},
+         {"activation", kScoring, boolean(), true, "An older name of use_activation."},
+         {"input",
+          kClassify,
+          prompts(limits),
+          {},
+          "A text, a list of token ids, or a list of either: scores of the classes for each.",
+          kClassify}});
 }
 
 void add_what_is_limited(Parameters& table, const RequestLimits& limits) {
@@ -396,7 +463,7 @@ void add_idle(Parameters& table) {
                          ParameterUse::no_effect});
     }
     table.push_back({"user",
-                     kGeneration | kEmbedding,
+                     kGeneration | kEmbedding | kScoring,
                      anything(),
                      {},
                      "Taken, and does nothing.",
@@ -406,7 +473,7 @@ void add_idle(Parameters& table) {
 
 struct NotBuilt {
     std::string_view name;
-    uint8_t calls;
+    uint32_t calls;
     std::string_view why;
 };
 
@@ -461,6 +528,7 @@ Parameters make_parameters(const RequestLimits& limits) {
     add_sampling(table, limits);
     add_answers(table);
     add_grammars(table);
+    add_comparisons(table, limits);
     add_what_is_limited(table, limits);
     add_idle(table);
     add_not_built(table);

@@ -47,6 +47,12 @@ Json rules(CallKind kind) {
         add(R"({"anyOf": [{"required": ["prompt"]}, {"required": ["content"]},
                           {"required": ["messages"]}]})");
     }
+    if (kind == CallKind::score) {
+        add(R"({"oneOf": [{"required": ["text_1"]}, {"required": ["queries"]},
+                          {"required": ["data_1"]}]})");
+        add(R"({"oneOf": [{"required": ["text_2"]}, {"required": ["documents"]},
+                          {"required": ["data_2"]}]})");
+    }
     if (generates) {
         add(R"({"if": {"required": ["stream"], "properties": {"stream": {"const": true}}},
                 "else": {"properties": {"stream_options": {"type": "null"}}}})");
@@ -147,7 +153,7 @@ Json request_schema(CallKind kind, const RequestLimits& limits) {
     for (const Parameter& parameter : make_parameters(limits)) {
         if (!parameter.belongs_to(kind)) continue;
         const std::string name(parameter.name);
-        const bool is_required = (parameter.required_in & static_cast<uint8_t>(kind)) != 0;
+        const bool is_required = (parameter.required_in & static_cast<uint32_t>(kind)) != 0;
         properties[name] = described(parameter, is_required);
         if (is_required) required.push_back(name);
     }

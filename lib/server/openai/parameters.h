@@ -13,7 +13,7 @@
 
 namespace nvllm::server {
 
-enum class CallKind : uint8_t {
+enum class CallKind : uint32_t {
     completion = 1,
     chat = 2,
     embedding = 4,
@@ -22,6 +22,9 @@ enum class CallKind : uint8_t {
     message = 32,
     message_count = 64,
     response = 128,
+    score = 1 << 8,
+    rerank = 1 << 9,
+    classify = 1 << 10,
 };
 
 enum class ParameterUse : uint8_t {

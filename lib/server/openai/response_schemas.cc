@@ -20,9 +20,10 @@ schema::Json named_schemas() {
 nlohmann::ordered_json response_schemas() {
     using namespace responses;
     return named_schemas<Error, AnthropicError, Usage, CompletionLogprobs, ChatLogprobs, Completion,
-                         CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Model,
-                         ModelList, Tokens, Text, TokenizerInfo, State, Version, Load, Status,
-                         StoredFile, FilePage, RemovedFile, Batch, BatchPage>();
+                         CompletionChunk, ChatCompletion, ChatCompletionChunk, Embeddings, Scores,
+                         Ranking, Classifications, Model, ModelList, Tokens, RenderedPrompt, Text,
+                         TokenizerInfo, State, Version, Load, Status, StoredFile, FilePage,
+                         RemovedFile, Batch, BatchPage>();
 }
 
 }  // namespace nvllm::server

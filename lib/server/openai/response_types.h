@@ -428,6 +428,106 @@ struct Embeddings {
     }
 };
 
+// --- Scores ---
+
+struct Score {
+    size_t index = 0;
+    Constant<"score"> object;
+    float score = 0.0f;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("index", index);
+        visit("object", object);
+        visit("score", score);
+    }
+};
+
+struct Scores {
+    static constexpr const char* kName = "Scores";
+    std::string_view id;
+    Constant<"list"> object;
+    int64_t created = 0;
+    std::string_view model;
+    std::vector<Score> data;
+    Usage usage;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("id", id);
+        visit("object", object);
+        visit("created", created);
+        visit("model", model);
+        visit("data", data);
+        visit("usage", usage);
+    }
+};
+
+struct RankedDocument {
+    std::string_view text;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("text", text);
+    }
+};
+
+struct RankedResult {
+    size_t index = 0;
+    Maybe<RankedDocument> document;
+    float relevance_score = 0.0f;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("index", index);
+        visit("document", document);
+        visit("relevance_score", relevance_score);
+    }
+};
+
+struct Ranking {
+    static constexpr const char* kName = "Ranking";
+    std::string_view id;
+    std::string_view model;
+    EmbeddingUsage usage;
+    std::vector<RankedResult> results;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("id", id);
+        visit("model", model);
+        visit("usage", usage);
+        visit("results", results);
+    }
+};
+
+struct Classification {
+    size_t index = 0;
+    std::string_view label;
+    std::span<const float> probs;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("index", index);
+        visit("label", label);
+        visit("probs", probs);
+        visit("num_classes", probs.size());
+    }
+};
+
+struct Classifications {
+    static constexpr const char* kName = "Classifications";
+    std::string_view id;
+    Constant<"list"> object;
+    int64_t created = 0;
+    std::string_view model;
+    std::vector<Classification> data;
+    Usage usage;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("id", id);
+        visit("object", object);
+        visit("created", created);
+        visit("model", model);
+        visit("data", data);
+        visit("usage", usage);
+    }
+};
+
 // --- Models and tokens ---
 
 struct Model {
@@ -474,6 +574,26 @@ struct Tokens {
         visit("max_model_len", max_model_len);
         visit("tokens", tokens);
         visit("token_strs", token_strs);
+    }
+};
+
+// What a chat's template makes of it.
+struct RenderedPrompt {
+    static constexpr const char* kName = "RenderedPrompt";
+    std::string model;
+    std::string prompt;
+    std::vector<int32_t> prompt_token_ids;
+    size_t count = 0;
+    int64_t max_tokens = 0;  // that the answer may have
+    int64_t max_model_len = 0;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("model", model);
+        visit("prompt", prompt);
+        visit("prompt_token_ids", prompt_token_ids);
+        visit("count", count);
+        visit("max_tokens", max_tokens);
+        visit("max_model_len", max_model_len);
     }
 };
 

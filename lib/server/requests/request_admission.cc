@@ -35,6 +35,9 @@ size_t message_bytes(const ChatMessage& message) {
 
 size_t prompt_bytes(const RequestInput& input) {
     if (const auto* text = std::get_if<std::string>(&input.prompt)) return text->size();
+    if (const auto* pair = std::get_if<TextPair>(&input.prompt)) {
+        return pair->first.size() + (pair->max_second_tokens ? 0 : pair->second.size());
+    }
     const auto* chat = std::get_if<ChatPrompt>(&input.prompt);
     if (chat == nullptr) return 0;
     size_t bytes = 0;

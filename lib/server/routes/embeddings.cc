@@ -1,11 +1,40 @@
 // POST /v1/embeddings: texts as vectors.
+#include <openssl/evp.h>
+
+#include <bit>
+
+#include "lib/server/openai/embedding_request.h"
 #include "lib/server/openai/response_content.h"
-#include "lib/server/requests/active_embedding.h"
+#include "lib/server/requests/active_pooling.h"
 #include "lib/server/routes/model_request.h"
 #include "lib/server/routes/routes.h"
 
 namespace nvllm::server {
 namespace {
+
+std::string base64_of(const std::vector<float>& vector) {
+    static_assert(std::endian::native == std::endian::little);
+    const auto num_bytes = static_cast<int>(vector.size() * sizeof(float));
+    std::string text((static_cast<size_t>(num_bytes) + 2) / 3 * 4, '\0');
+    // Writes a terminating zero as well, which std::string has room for.
+    ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                      reinterpret_cast<const unsigned char*>(vector.data()), num_bytes);
+    return text;
+}
+
+std::string embeddings_json(const EmbeddingRequest& request, const std::string& model,
+                            std::span<const PooledText> texts) {
+    responses::Embeddings embeddings;
+    embeddings.model = model;
+    for (size_t i = 0; i < texts.size(); ++i) {
+        responses::Embedding& one = embeddings.data.emplace_back();
+        one.index = i;
+        one.embedding = std::span<const float>(texts[i].vector);
+        if (request.as_base64) one.embedding = base64_of(texts[i].vector);
+        embeddings.usage.prompt_tokens += texts[i].num_tokens;
+    }
+    return json_of(embeddings);
+}
 
 void start_embedding(RouteContext& context, const TransactionPointer& transaction) {
     auto asked = read_model_request(context, transaction);
@@ -20,9 +49,15 @@ void start_embedding(RouteContext& context, const TransactionPointer& transactio
     auto admitted = admit(context, transaction, model, "input", request->inputs, num_texts);
     if (!admitted) return;
     add_ignored_header(transaction, request->ignored);
-    auto embedding = std::make_shared<ActiveEmbedding>(std::move(*request), asked->model,
-                                                       transaction, std::move(admitted->permit),
-                                                       removal_from(context.active));
+    const std::string name = request->model.empty() ? model.name() : request->model;
+    PoolingRoute route{.id_prefix = "embd-",
+                       .write = [asks = std::move(*request), name](
+                                    const std::string&, std::span<const PooledText> texts) {
+                           return embeddings_json(asks, name, texts);
+                       }};
+    auto embedding =
+        std::make_shared<ActivePooling>(std::move(route), asked->model, transaction,
+                                        std::move(admitted->permit), removal_from(context.active));
     context.active.add(embedding);
     embedding->start(std::move(admitted->prepared));
 }

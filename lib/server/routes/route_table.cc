@@ -8,7 +8,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::array<const Route*, 38> kRoutes = {
+constexpr std::array<const Route*, 46> kRoutes = {
     &routes::chat_page,
     &routes::live,
     &routes::ready,
@@ -40,9 +40,17 @@ constexpr std::array<const Route*, 38> kRoutes = {
     &routes::tokenize,
     &routes::detokenize,
     &routes::tokenizer_info,
+    &routes::score,
+    &routes::plain_score,
+    &routes::rerank,
+    &routes::plain_rerank,
+    &routes::rerank_of_cohere,
+    &routes::classify,
+    &routes::render_chat,
     &routes::drain,
     &routes::reload_keys,
     &routes::resize_cache,
+    &routes::reset_prefix_cache,
     &routes::dump_state,
     &routes::timeline,
     &routes::load_model,

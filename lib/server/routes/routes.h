@@ -16,6 +16,7 @@ extern const Route status;
 extern const Route models, model;  // models.cc
 extern const Route completions;
 extern const Route chat_completions;
+extern const Route render_chat;  // render.cc
 extern const Route embeddings;
 extern const Route upload_file, files, file, remove_file;           // batches/files.cc
 extern const Route create_batch, batches, batch, cancel_batch;      // batches/batches.cc
@@ -25,10 +26,16 @@ extern const Route tokenize;
 extern const Route detokenize;
 extern const Route tokenizer_info;
 
+// scoring/
+extern const Route score, plain_score;                      // score.cc
+extern const Route rerank, plain_rerank, rerank_of_cohere;  // rerank.cc
+extern const Route classify;
+
 // admin/
 extern const Route drain;
 extern const Route reload_keys;
 extern const Route resize_cache;
+extern const Route reset_prefix_cache;  // reset_cache.cc
 extern const Route dump_state;
 extern const Route timeline;
 extern const Route load_model, unload_model;  // change_models.cc

@@ -318,6 +318,24 @@ TEST_CASE("lost memory is found no more") {
     CHECK(cache.stats().blocks.evictions == 0);
 }
 
+TEST_CASE("a reset forgets what no sequence uses, and nothing else") {
+    CacheManager cache(one_group(8));
+    const std::vector<int32_t> running = tokens_from(0, 9);
+    SequenceBlocks sequence(cache, "");
+    REQUIRE(run_through(cache, sequence, running));
+    {
+        SequenceBlocks finished(cache, "");
+        REQUIRE(run_through(cache, finished, tokens_from(50, 9)));
+    }
+    const CacheReset reset = cache.clear_unused();
+    CHECK(reset.removed == 2);
+    CHECK(reset.in_use == 3);
+    CHECK(matched(cache, tokens_from(50, 9)) == 0);
+    CHECK(matched(cache, running) == 8);
+    CHECK(cache.stats().blocks.free == 5);
+    CHECK(cache.clear_unused().removed == 0);
+}
+
 TEST_CASE("sizes that make no cache are refused") {
     CHECK_THROWS_AS(CacheManager(CacheConfig{}), Error);
     CHECK_THROWS_AS(CacheManager(one_group(0)), Error);

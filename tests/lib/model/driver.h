@@ -65,6 +65,15 @@ class Driver {
         return {hidden.as<float>(), hidden.as<float>() + hidden.numel()};
     }
 
+    // The values of the model's head of classes at every position of one new sequence.
+    std::vector<float> classes_of(std::span<const int32_t> tokens) {
+        lay_out({{add_sequence(), {tokens.begin(), tokens.end()}}});
+        const ForwardContext forward = forward_context();
+        const ConstTensorView hidden = model_.last_hidden(forward, run_blocks(forward));
+        const TensorView values = model_.classify(forward, hidden);
+        return {values.as<float>(), values.as<float>() + values.numel()};
+    }
+
     // Logits of `tokens` of one new sequence, cut into chunks (0: one chunk).
     std::vector<float> logits_of(std::span<const int32_t> tokens, size_t chunk) {
         const size_t sequence = add_sequence();

@@ -122,6 +122,25 @@ TEST_CASE("encoders: a step stays within the scratch that was announced") {
     }
 }
 
+TEST_CASE("classes: a step stays within the scratch that was announced") {
+    const std::vector<int32_t> ids(64, 7);
+    for (const char* name : {"bert", "distilbert", "qwen3"}) {
+        CAPTURE(name);
+        Loaded loaded(test::source_path("tests/fixtures/rerankers") / name, DType::bf16);
+        const size_t bytes =
+            step_scratch_bytes(*loaded.model, {.tokens = 64, .rows = 64, .num_threads = 2});
+        test::Driver driver(*loaded.model, loaded.threads, DType::bf16, 16, bytes);
+        CHECK(driver.classes_of(ids).size() == 64);
+        CHECK(driver.arena().num_growths() == 0);
+    }
+}
+
+TEST_CASE("classes: a model without a head has no values") {
+    Loaded loaded(kEmbeddings / "bert", DType::f32);
+    test::Driver driver(*loaded.model, loaded.threads, DType::f32, 16);
+    CHECK_THROWS_AS(driver.classes_of(std::vector<int32_t>{1, 2}), Error);
+}
+
 TEST_CASE("encoders: there is nothing to generate with") {
     Loaded loaded(kEmbeddings / "bert", DType::f32);
     CHECK(loaded.model->config().encoder);

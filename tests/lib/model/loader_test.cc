@@ -261,9 +261,11 @@ TEST_CASE("loader: names of a model within another, and of a body with a head of
     llama.config["architectures"] = nlohmann::json::array({"LlamaForSequenceClassification"});
     CHECK(logits_of(*llama.load(), kIds) == expected);
     llama.tensors.erase("lm_head.weight");
-    llama.tensors["score.weight"] = original.at("model.norm.weight");
+    llama.tensors["score.weight"] = original.at("model.embed_tokens.weight");
+    llama.config["num_labels"] = llama.config["vocab_size"];
     const auto body = llama.load();
     CHECK_FALSE(body->config().generates);
+    CHECK(body->config().labels.size() == llama.config["vocab_size"].get<size_t>());
     CHECK(hidden_of(*body, kIds) == hidden);
 }
 

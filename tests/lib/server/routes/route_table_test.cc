@@ -83,7 +83,9 @@ TEST_CASE("routes: what starts work or shows anything needs a key") {
         CHECK((route.access == RouteAccess::health) == health.contains(route.path));
         CHECK(route.is_probe == (health.contains(route.path) && route.path != "/version"));
         CHECK(route.is_page == (route.path == "/"));
-        CHECK((route.access == RouteAccess::admin) == route.path.starts_with("/admin/"));
+        const bool is_admin =
+            route.path.starts_with("/admin/") || route.path == "/reset_prefix_cache";
+        CHECK((route.access == RouteAccess::admin) == is_admin);
         if (route.has_json_body) CHECK(route.is_off_loop);
     }
 }

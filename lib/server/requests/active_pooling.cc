@@ -1,25 +1,10 @@
 // Gathering vectors, writing the response.
-#include "lib/server/requests/active_embedding.h"
+#include "lib/server/requests/active_pooling.h"
 
-#include <openssl/evp.h>
-
-#include <bit>
 #include <new>
-
-#include "lib/server/openai/response_fields.h"
 
 namespace nvllm::server {
 namespace {
-
-std::string base64_of(const std::vector<float>& vector) {
-    static_assert(std::endian::native == std::endian::little);
-    const auto num_bytes = static_cast<int>(vector.size() * sizeof(float));
-    std::string text((static_cast<size_t>(num_bytes) + 2) / 3 * 4, '\0');
-    // Writes a terminating zero as well, which std::string has room for.
-    ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                      reinterpret_cast<const unsigned char*>(vector.data()), num_bytes);
-    return text;
-}
 
 double seconds_between(ActiveRequest::Clock::time_point begin,
                        ActiveRequest::Clock::time_point end) {
@@ -28,24 +13,25 @@ double seconds_between(ActiveRequest::Clock::time_point begin,
 
 }  // namespace
 
-ActiveEmbedding::ActiveEmbedding(EmbeddingRequest request, std::shared_ptr<HostedModel> model,
-                                 std::shared_ptr<HttpTransaction> transaction,
-                                 AdmissionPermit permit, RequestEndListener on_end)
-    : request_(std::move(request)),
+ActivePooling::ActivePooling(PoolingRoute route, std::shared_ptr<HostedModel> model,
+                             std::shared_ptr<HttpTransaction> transaction, AdmissionPermit permit,
+                             RequestEndListener on_end)
+    : route_(std::move(route)),
       model_(std::move(model)),
       transaction_(std::move(transaction)),
       on_end_(std::move(on_end)),
       permit_(std::move(permit)) {}
 
-void ActiveEmbedding::start(std::vector<Request> prepared) {
+void ActivePooling::start(std::vector<Request> prepared) {
     const auto self = shared_from_this();
     {
         const std::lock_guard lock(mutex_);
         num_open_ = prepared.size();
         texts_.resize(prepared.size());
+        pooled_.resize(prepared.size());
         for (size_t i = 0; i < prepared.size(); ++i) {
             Text& text = texts_[i];
-            text.num_tokens = static_cast<int64_t>(prepared[i].prompt_token_ids.size());
+            pooled_[i].num_tokens = static_cast<int64_t>(prepared[i].prompt_token_ids.size());
             text.metrics = std::make_shared<RequestMetrics>(model_->metrics(), prepared[i],
                                                             &model_->timeline());
             text.request = model_->engine()->submit(
@@ -62,7 +48,7 @@ void ActiveEmbedding::start(std::vector<Request> prepared) {
 }
 
 // On the engine thread.
-void ActiveEmbedding::gather(size_t number, RequestOutput&& output) {
+void ActivePooling::gather(size_t number, RequestOutput&& output) {
     std::optional<ApiError> error;
     bool is_over = false;
     bool responses = false;
@@ -72,7 +58,7 @@ void ActiveEmbedding::gather(size_t number, RequestOutput&& output) {
         text.metrics->observe(output);
         if (!output.finished) return;
         text.is_finished = true;
-        text.vector = std::move(output.embedding);
+        pooled_[number].vector = std::move(output.embedding);
         for (const ContinuationOutput& part : output.continuations) {
             if (part.fault && !has_responded_) error = api_error(*part.fault);
         }
@@ -87,13 +73,13 @@ void ActiveEmbedding::gather(size_t number, RequestOutput&& output) {
 }
 
 // Before the client sees the end.
-void ActiveEmbedding::release() {
+void ActivePooling::release() {
     const Usage usage = usage_locked();
     permit_.release(usage);
     transaction_->notes.set_usage(usage);
 }
 
-void ActiveEmbedding::cancel_unfinished(AbortCause cause) {
+void ActivePooling::cancel_unfinished(AbortCause cause) {
     for (const Text& text : texts_) {
         if (text.is_finished) continue;
         text.metrics->aborting(cause);
@@ -101,7 +87,7 @@ void ActiveEmbedding::cancel_unfinished(AbortCause cause) {
     }
 }
 
-void ActiveEmbedding::fail(const ApiError& error, AbortCause cause) {
+void ActivePooling::fail(const ApiError& error, AbortCause cause) {
     {
         const std::lock_guard lock(mutex_);
         if (has_responded_) return;
@@ -112,52 +98,43 @@ void ActiveEmbedding::fail(const ApiError& error, AbortCause cause) {
     transaction_->respond(error_response(error));
 }
 
-void ActiveEmbedding::check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) {
+void ActivePooling::check_deadlines(const RequestTimeouts& timeouts, Clock::time_point now) {
     if (timeouts.request_s == 0.0 || seconds_between(begun_, now) <= timeouts.request_s) return;
     fail({.status = 504,
-          .message = "the request took longer than it may: ask for fewer texts at once",
+          .message = std::string("the request took longer than it may: ") + route_.advice,
           .code = "deadline_exceeded"},
          AbortCause::deadline);
 }
 
-Usage ActiveEmbedding::usage() const {
+Usage ActivePooling::usage() const {
     const std::lock_guard lock(mutex_);
     return usage_locked();
 }
 
-Usage ActiveEmbedding::usage_locked() const {
+Usage ActivePooling::usage_locked() const {
     Usage usage;
-    for (const Text& text : texts_) usage.prompt_tokens += text.num_tokens;
+    for (const PooledText& text : pooled_) usage.prompt_tokens += text.num_tokens;
     return usage;
 }
 
-RequestStats ActiveEmbedding::stats() const {
+RequestStats ActivePooling::stats() const {
     const double age_s = seconds_between(begun_, Clock::now());
-    return {"embd-" + transaction_->request_id, true, age_s, usage().prompt_tokens, 0};
+    return {id(), true, age_s, usage().prompt_tokens, 0};
 }
 
-HttpResponse ActiveEmbedding::response() const {
+HttpResponse ActivePooling::response() const {
     try {
         HttpResponse response;
-        response.body = body();
+        const std::lock_guard lock(mutex_);
+        response.body = route_.write(id(), pooled_);
         return response;
     } catch (const std::bad_alloc&) {
         return error_response(out_of_memory());
     }
 }
 
-std::string ActiveEmbedding::body() const {
-    const std::lock_guard lock(mutex_);
-    responses::Embeddings embeddings;
-    embeddings.model = request_.model.empty() ? model_->name() : request_.model;
-    for (size_t i = 0; i < texts_.size(); ++i) {
-        responses::Embedding& one = embeddings.data.emplace_back();
-        one.index = i;
-        one.embedding = std::span<const float>(texts_[i].vector);
-        if (request_.as_base64) one.embedding = base64_of(texts_[i].vector);
-        embeddings.usage.prompt_tokens += texts_[i].num_tokens;
-    }
-    return json_of(embeddings);
+std::string ActivePooling::id() const {
+    return std::string(route_.id_prefix) + transaction_->request_id;
 }
 
 }  // namespace nvllm::server
