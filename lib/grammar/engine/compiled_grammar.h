@@ -1,4 +1,4 @@
-// What xgrammar compiled. Included by this folder alone: nobody else sees the engine's types.
+// What xgrammar compiled. Included by this folder alone: no other sees the engine's types.
 #pragma once
 
 #include <xgrammar/xgrammar.h>

@@ -15,7 +15,7 @@
 
 namespace nvllm::server {
 
-// A random name that nobody guesses: `prefix` and 24 hexadecimal digits.
+// A random name, which cannot be guessed: `prefix` and 24 hexadecimal digits.
 std::string random_id(std::string_view prefix);
 // Seconds since 1970.
 int64_t seconds_now();

@@ -15,8 +15,8 @@ HttpResponse batches_are_off() {
 }
 
 std::string owner_of(const RouteContext& context, const HttpRequest& request) {
-    const std::string* authorization = request.header("Authorization");
-    if (authorization == nullptr) return {};
+    const auto authorization = request.authorization();
+    if (!authorization) return {};
     const auto key = context.keys.find(*authorization);
     return key ? key->name : std::string();
 }
