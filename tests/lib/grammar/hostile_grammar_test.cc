@@ -108,7 +108,7 @@ std::vector<Hostile> hostile_grammars() {
 
 TEST_CASE("hostile grammars end within their limits") {
     GrammarLimits limits;
-    limits.seconds = 0.5;
+    limits.seconds = 0.2;
     for (const Hostile& hostile : hostile_grammars()) {
         CAPTURE(hostile.name);
         GrammarCompiler compiler = small_compiler(limits);
