@@ -13,20 +13,21 @@ constexpr size_t kMaxDepth = 100;
 
 }  // namespace
 
-Result<SchemaJson> checked_schema(const SchemaJson& schema, const std::string& where) {
+Result<SchemaJson> checked_schema(const SchemaJson& schema, const std::string& where,
+                                  SchemaDeadline end) {
     try {
-        const SchemaDocument document(schema, where);
+        const SchemaDocument document(schema, where, end);
         return SchemaWriter(document).write();
     } catch (const Fault& fault) {
         return fault;
     }
 }
 
-Result<std::string> checked_schema(std::string_view text) {
+Result<std::string> checked_schema(std::string_view text, SchemaDeadline end) {
     try {
         JsonLimits limits;
         limits.max_depth = kMaxDepth;
-        auto checked = checked_schema(parse_ordered_json(text, "JSON schema", limits), "#");
+        auto checked = checked_schema(parse_ordered_json(text, "JSON schema", limits), "#", end);
         if (!checked.ok()) return checked.fault();
         return write_json(*checked);
     } catch (const Error& error) {

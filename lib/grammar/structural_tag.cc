@@ -17,7 +17,7 @@ constexpr size_t kMaxDepth = 100;
 
 class TagCheck {
   public:
-    explicit TagCheck(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+    TagCheck(const Tokenizer& tokenizer, SchemaDeadline end) : tokenizer_(tokenizer), end_(end) {
         for (int32_t id = 0; id < tokenizer.vocab_size(); ++id)
             if (tokenizer.is_special(id)) special_.push_back(tokenizer.token_text(id));
     }
@@ -66,8 +66,8 @@ class TagCheck {
         visit(value, where);
     }
 
-    static void check_schema(Json& value, const std::string& where) {
-        auto checked = checked_schema(value, where);
+    void check_schema(Json& value, const std::string& where) const {
+        auto checked = checked_schema(value, where, end_);
         if (!checked.ok()) throw checked.fault();
         value = std::move(*checked);
     }
@@ -97,6 +97,7 @@ class TagCheck {
     }
 
     const Tokenizer& tokenizer_;
+    SchemaDeadline end_;
     std::vector<std::string> special_;
     bool spells_special_tokens_ = false;
 };
@@ -125,12 +126,13 @@ Json from_older_form(const Json& tag) {
 
 }  // namespace
 
-Result<CheckedTag> checked_structural_tag(std::string_view text, const Tokenizer& tokenizer) {
+Result<CheckedTag> checked_structural_tag(std::string_view text, const Tokenizer& tokenizer,
+                                          SchemaDeadline end) {
     try {
         JsonLimits limits;
         limits.max_depth = kMaxDepth;
         Json tag = from_older_form(parse_ordered_json(text, "structural tag", limits));
-        TagCheck check(tokenizer);
+        TagCheck check(tokenizer, end);
         check.visit(tag, "#");
         return CheckedTag{write_json(tag), check.spells_special_tokens()};
     } catch (const Fault& fault) {

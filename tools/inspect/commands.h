@@ -13,6 +13,7 @@ Command plan_command();
 Command tokens_command();
 Command template_command();
 Command tools_command();
+Command grammar_command();
 Command cache_command();
 Command table_command();
 Command tree_command();

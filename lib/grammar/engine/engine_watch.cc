@@ -13,11 +13,11 @@ constexpr size_t kStackBytes = size_t{3} << 20;
 
 }  // namespace
 
-EngineWatch::EngineWatch(double seconds, size_t mask_bytes)
+EngineWatch::EngineWatch(double seconds, double limit, size_t mask_bytes)
     : end_(std::chrono::steady_clock::now() +
            std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                std::chrono::duration<double>(seconds))),
-      seconds_(seconds),
+      limit_(limit),
       allowed_bytes_(mask_bytes) {
     xgrammar::SetCheckpoint(&EngineWatch::check, this, kStackBytes);
 }
@@ -33,7 +33,7 @@ void EngineWatch::check(void* data, unsigned long bytes) {
             fmt::format("it takes more than {} of memory", describe_bytes(watch.allowed_bytes_))};
     }
     if (std::chrono::steady_clock::now() > watch.end_)
-        throw EngineLimit{fmt::format("it takes more than {} s", watch.seconds_)};
+        throw EngineLimit{fmt::format("it takes more than {} s", watch.limit_)};
 }
 
 }  // namespace nvllm

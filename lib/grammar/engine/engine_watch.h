@@ -16,7 +16,8 @@ struct EngineLimit {
 // While it lives; one a thread.
 class EngineWatch {
   public:
-    EngineWatch(double seconds, size_t mask_bytes);
+    // `seconds`: those that are left of `limit`, which messages name.
+    EngineWatch(double seconds, double limit, size_t mask_bytes);
     ~EngineWatch();
     EngineWatch(const EngineWatch&) = delete;
     EngineWatch& operator=(const EngineWatch&) = delete;
@@ -25,7 +26,7 @@ class EngineWatch {
     static void check(void* data, unsigned long bytes);
 
     std::chrono::steady_clock::time_point end_;
-    double seconds_;
+    double limit_;
     size_t allowed_bytes_;
     size_t bytes_ = 0;
 };

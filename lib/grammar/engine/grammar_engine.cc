@@ -4,6 +4,7 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "lib/grammar/ebnf.h"
 #include "lib/grammar/engine/compiled_grammar.h"
 #include "lib/grammar/engine/engine_watch.h"
+#include "lib/grammar/schema/pattern.h"
 #include "lib/grammar/schema_check.h"
 #include "lib/grammar/structural_tag.h"
 
@@ -54,10 +56,16 @@ struct EngineText {
     SpecialTokens special = SpecialTokens::absent;
 };
 
-Result<EngineText> schema_text(std::string_view schema) {
-    auto checked = checked_schema(schema);
+Result<EngineText> schema_text(std::string_view schema, SchemaDeadline end) {
+    auto checked = checked_schema(schema, end);
     if (!checked.ok()) return checked.fault();
     return EngineText{GrammarKind::json_schema, std::move(*checked)};
+}
+
+Result<EngineText> regex_text(std::string_view regex) {
+    auto pattern = engine_pattern(regex, PatternUse::whole);
+    if (!pattern.ok()) return pattern.fault();
+    return EngineText{GrammarKind::regex, std::move(*pattern)};
 }
 
 Result<EngineText> ebnf_text(Result<std::string> ebnf) {
@@ -65,28 +73,29 @@ Result<EngineText> ebnf_text(Result<std::string> ebnf) {
     return EngineText{GrammarKind::grammar, std::move(*ebnf)};
 }
 
-Result<EngineText> tag_text(std::string_view text, const Tokenizer& tokenizer) {
-    auto tag = checked_structural_tag(text, tokenizer);
+Result<EngineText> tag_text(std::string_view text, const Tokenizer& tokenizer, SchemaDeadline end) {
+    auto tag = checked_structural_tag(text, tokenizer, end);
     if (!tag.ok()) return tag.fault();
     const auto special =
         tag->spells_special_tokens ? SpecialTokens::text : SpecialTokens::unwritten;
     return EngineText{GrammarKind::structural_tag, std::move(tag->text), special};
 }
 
-Result<EngineText> engine_text(const GrammarSpec& spec, const Tokenizer& tokenizer) {
+Result<EngineText> engine_text(const GrammarSpec& spec, const Tokenizer& tokenizer,
+                               SchemaDeadline end) {
     switch (spec.kind) {
         case GrammarKind::json_object:
-            return schema_text(R"({"type": "object"})");
+            return schema_text(R"({"type": "object"})", end);
         case GrammarKind::json_schema:
-            return schema_text(spec.text);
+            return schema_text(spec.text, end);
         case GrammarKind::regex:
-            return EngineText{GrammarKind::regex, spec.text};
+            return regex_text(spec.text);
         case GrammarKind::choice:
             return ebnf_text(ebnf_of_choice(spec.text));
         case GrammarKind::grammar:
             return ebnf_text(ebnf_of_grammar(spec.text));
         case GrammarKind::structural_tag:
-            return tag_text(spec.text, tokenizer);
+            return tag_text(spec.text, tokenizer, end);
     }
     return Fault{ErrorKind::internal, "no such kind of grammar"};
 }
@@ -163,11 +172,16 @@ GrammarEngine::~GrammarEngine() = default;
 
 Result<SharedGrammar> GrammarEngine::compile(const GrammarSpec& spec, const GrammarLimits& limits) {
     const std::string name = name_of(spec.kind);
-    auto given = engine_text(spec, *state_->tokenizer);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                 std::chrono::duration<double>(limits.seconds));
+    auto given = engine_text(spec, *state_->tokenizer, end);
     if (!given.ok()) return given.fault();
+    const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
     try {
         xgrammar::GrammarCompiler& compiler = state_->compiler(given->special);
-        const EngineWatch watch(limits.seconds, limits.compiled_bytes);
+        const EngineWatch watch(limits.seconds - used.count(), limits.seconds,
+                                limits.compiled_bytes);
         return SharedGrammar(
             std::make_shared<CompiledGrammar>(compile_text(compiler, *given), state_->vocab_size));
     } catch (const EngineLimit& limit) {

@@ -54,9 +54,11 @@ std::string ipv6() {
     return "(?:" + forms + ")";
 }
 
+// At most 253 characters: three long labels, or ten shorter ones.
 std::string hostname() {
     const std::string label = "[0-9A-Za-z](?:[-0-9A-Za-z]{0,61}[0-9A-Za-z])?";
-    return label + "(?:[.]" + label + "){0,9}";
+    const std::string shorter = "[0-9A-Za-z](?:[-0-9A-Za-z]{0,22}[0-9A-Za-z])?";
+    return "(?:" + label + "(?:[.]" + label + "){0,2}|" + shorter + "(?:[.]" + shorter + "){0,9})";
 }
 
 std::string email() {
@@ -149,7 +151,7 @@ std::optional<std::string> format_with_length(std::string_view format, int64_t l
     };
     constexpr Bounds kBounds[] = {{"date", 10, 10},       {"uuid", 36, 36},
                                   {"ipv4", 7, 15},        {"ipv6", 2, 45},
-                                  {"hostname", 1, 639},   {"email", 3, 722},
+                                  {"hostname", 1, 253},   {"email", 3, 335},
                                   {"uri", 2, INT64_MAX},  {"iri", 2, INT64_MAX},
                                   {"time", 9, INT64_MAX}, {"date-time", 20, INT64_MAX}};
     const auto bounds = std::find_if(std::begin(kBounds), std::end(kBounds),

@@ -126,6 +126,7 @@ class ObjectWriter {
 
     void collect_names() {
         const auto add = [&](const std::string& name) {
+            context_.document.pass();
             if (std::find(ordered_.begin(), ordered_.end(), name) == ordered_.end())
                 ordered_.push_back(name);
         };
@@ -154,6 +155,7 @@ class ObjectWriter {
     SchemaSet schemas_of(const std::string& name) const {
         SchemaSet set;
         for (const PropertyLayer& layer : layers_) {
+            context_.document.pass();
             const SchemaJson* schema = layer.find(name);
             bool spoken_of = schema != nullptr;
             if (schema != nullptr && !layer.named_elsewhere) set.push_back(schema);
@@ -213,6 +215,7 @@ class ObjectWriter {
                 if (std::find(distinct.begin(), distinct.end(), pattern) == distinct.end())
                     distinct.push_back(pattern);
         if (distinct.empty()) return;
+        context_.document.pass();
         closes_ = true;
         const SchemaJson* node = context_.held.parts[0].node;
         for (const std::string& pattern : distinct) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxNesting = 100;
 constexpr int64_t kMaxCount = 1000000;
+constexpr size_t kShown = 100;  // of a pattern, in messages
 constexpr std::string_view kAnything = "[\\s\\S]*";
 // What "." is not.
 constexpr std::string_view kNoLineEnd = "[^\\n\\r\\u2028\\u2029]";
@@ -34,8 +35,10 @@ class PatternWriter {
 
   private:
     [[noreturn]] void refuse(const std::string& what) const {
-        throw Fault{ErrorKind::bad_data,
-                    fmt::format("the pattern \"{}\" has {}, at byte {}", pattern_, what, at_)};
+        throw Fault{
+            ErrorKind::bad_data,
+            fmt::format("the pattern \"{}{}\" has {}, at byte {}", pattern_.substr(0, kShown),
+                        pattern_.size() > kShown ? "..." : "", what, at_)};
     }
 
     char peek(size_t ahead = 0) const {

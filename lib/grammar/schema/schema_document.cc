@@ -42,8 +42,9 @@ bool is_old_draft(const SchemaJson& root) {
 
 }  // namespace
 
-SchemaDocument::SchemaDocument(const SchemaJson& root, const std::string& where)
-    : root_(root), reference_stands_alone_(is_old_draft(root)) {
+SchemaDocument::SchemaDocument(const SchemaJson& root, const std::string& where,
+                               std::chrono::steady_clock::time_point end)
+    : root_(root), reference_stands_alone_(is_old_draft(root)), end_(end) {
     index(root_, where, false);
 }
 
@@ -72,6 +73,12 @@ void SchemaDocument::index(const SchemaJson& node, const std::string& pointer, b
 std::string SchemaDocument::where(const SchemaJson* node) const {
     const auto found = pointers_.find(node);
     return found == pointers_.end() ? "#" : found->second;
+}
+
+void SchemaDocument::pass() const {
+    if (++passed_ % 64 != 0 || std::chrono::steady_clock::now() < end_) return;
+    throw Fault{ErrorKind::bad_data,
+                "the JSON schema is too large to compile: it takes too long; simplify it"};
 }
 
 void SchemaDocument::refuse(const SchemaJson* node, const std::string& what) const {

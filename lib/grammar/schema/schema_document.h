@@ -1,6 +1,7 @@
 // A schema's text as a document: where its parts are, and what references in it mean.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,7 +16,8 @@ using SchemaJson = nlohmann::ordered_json;
 class SchemaDocument {
   public:
     // Keeps a copy. `where`: what pointers begin with, "#".
-    SchemaDocument(const SchemaJson& root, const std::string& where);
+    SchemaDocument(const SchemaJson& root, const std::string& where,
+                   std::chrono::steady_clock::time_point end);
     SchemaDocument(const SchemaDocument&) = delete;
     SchemaDocument& operator=(const SchemaDocument&) = delete;
 
@@ -27,6 +29,8 @@ class SchemaDocument {
     // In drafts up to 7 what stands beside "$ref" has no meaning.
     bool reference_stands_alone() const { return reference_stands_alone_; }
 
+    // Called in loops; throws Fault when the time is over.
+    void pass() const;
     [[noreturn]] void refuse(const SchemaJson* node, const std::string& what) const;
 
   private:
@@ -37,6 +41,8 @@ class SchemaDocument {
     std::unordered_map<const SchemaJson*, std::string> pointers_;
     std::map<std::string, const SchemaJson*> anchors_;
     bool reference_stands_alone_ = false;
+    std::chrono::steady_clock::time_point end_;
+    mutable unsigned passed_ = 0;
     bool has_resources_ = false;  // parts with an "$id" of their own
 };
 

@@ -134,6 +134,7 @@ Answer SchemaValues::accepts(const SchemaJson& written, const SchemaJson& value)
 }
 
 Answer SchemaValues::accepts(const SchemaJson& written, const SchemaJson& value, int depth) const {
+    document_.pass();
     if (written.is_boolean()) return written.get<bool>();
     const SchemaJson* node = resolved(written);
     if (node == nullptr || depth > kMaxDepth) return std::nullopt;
@@ -238,6 +239,7 @@ bool SchemaValues::are_disjoint(const SchemaJson& first, const SchemaJson& secon
 
 bool SchemaValues::are_disjoint(const SchemaJson& first, const SchemaJson& second,
                                 int depth) const {
+    document_.pass();
     if (depth > kMaxDepth) return false;
     for (const SchemaJson* each : {&first, &second})
         if (each->is_boolean()) return !each->get<bool>();

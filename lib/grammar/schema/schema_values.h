@@ -15,7 +15,8 @@ namespace nvllm {
 // finished, by name.
 class SchemaValues {
   public:
-    explicit SchemaValues(const SchemaJson& definitions) : definitions_(definitions) {}
+    SchemaValues(const SchemaJson& definitions, const SchemaDocument& document)
+        : definitions_(definitions), document_(document) {}
 
     // Nothing: it cannot be told.
     std::optional<bool> accepts(const SchemaJson& written, const SchemaJson& value) const;
@@ -38,6 +39,7 @@ class SchemaValues {
     bool objects_are_disjoint(const SchemaJson& first, const SchemaJson& second, int depth) const;
 
     const SchemaJson& definitions_;
+    const SchemaDocument& document_;  // for its time
 };
 
 // "null", "boolean", "number", "string", "array" or "object".

@@ -65,6 +65,7 @@ std::optional<std::vector<SchemaJson>> listed_values(const SchemaDocument& docum
             return;
         }
         std::erase_if(*left, [&](const SchemaJson& value) {
+            document.pass();
             return std::find(values.begin(), values.end(), value) == values.end();
         });
     };
@@ -82,7 +83,7 @@ std::optional<std::vector<SchemaJson>> listed_values(const SchemaDocument& docum
 
 SchemaWriter::SchemaWriter(const SchemaDocument& document)
     : document_(document),
-      values_(definitions_),
+      values_(definitions_, document),
       write_set_([this](const SchemaSet& set) { return write_set(set); }),
       tell_apart_([this](const SchemaJson* node) { return tell_apart(node); }) {}
 
@@ -123,7 +124,10 @@ SchemaJson SchemaWriter::reference_to(Written& written) {
 }
 
 std::optional<SchemaJson> SchemaWriter::write_set(const SchemaSet& set) {
+    document_.pass();
     const SchemaSet key = reduced(set);
+    // What is referred to is written once.
+    const bool is_referred_to = set.size() == 1 && key.size() == 1 && key != set;
     if (key.empty()) return SchemaJson::object();
     const auto [found, is_new] = written_.try_emplace(key);
     Written& written = found->second;
@@ -141,7 +145,8 @@ std::optional<SchemaJson> SchemaWriter::write_set(const SchemaSet& set) {
     --depth_;
     written.schema = schema;
     written.finished = true;
-    if (!written.referred_to) return schema;
+    const bool is_shared = is_referred_to && schema && write_json(*schema).size() > kInlineBytes;
+    if (!written.referred_to && !is_shared) return schema;
     if (!schema) document_.refuse(key.front(), "no value satisfies it");
     return reference_to(written);
 }

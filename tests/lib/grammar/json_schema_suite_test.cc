@@ -1,6 +1,8 @@
 // The public suite of JSON Schema: no invalid document is accepted under any schema, and what is
 // not supported is refused rather than ignored.
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "tests/lib/grammar/grammar_fixture.h"
