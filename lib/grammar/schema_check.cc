@@ -3,17 +3,24 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
+#include "lib/grammar/schema/schema_document.h"
+#include "lib/grammar/schema/schema_writer.h"
 
 namespace nvllm {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxDepth = 100;
 
 }  // namespace
 
-Result<Json> checked_schema(const Json& schema, const std::string&) { return schema; }
+Result<SchemaJson> checked_schema(const SchemaJson& schema, const std::string& where) {
+    try {
+        const SchemaDocument document(schema, where);
+        return SchemaWriter(document).write();
+    } catch (const Fault& fault) {
+        return fault;
+    }
+}
 
 Result<std::string> checked_schema(std::string_view text) {
     try {

@@ -1,0 +1,43 @@
+// A schema's text as a document: where its parts are, and what references in it mean.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
+
+#include "lib/base/result.h"
+
+namespace nvllm {
+
+using SchemaJson = nlohmann::ordered_json;
+
+class SchemaDocument {
+  public:
+    // Keeps a copy. `where`: what pointers begin with, "#".
+    SchemaDocument(const SchemaJson& root, const std::string& where);
+    SchemaDocument(const SchemaDocument&) = delete;
+    SchemaDocument& operator=(const SchemaDocument&) = delete;
+
+    const SchemaJson& root() const { return root_; }
+    // "#/properties/age", for messages.
+    std::string where(const SchemaJson* node) const;
+    // What "$ref" says. Throws Fault when it is not in this document.
+    const SchemaJson* target(const SchemaJson& reference, const SchemaJson* from) const;
+    // In drafts up to 7 what stands beside "$ref" has no meaning.
+    bool reference_stands_alone() const { return reference_stands_alone_; }
+
+    [[noreturn]] void refuse(const SchemaJson* node, const std::string& what) const;
+
+  private:
+    void index(const SchemaJson& node, const std::string& pointer, bool in_resource);
+    const SchemaJson* at_pointer(const std::string& pointer) const;
+
+    const SchemaJson root_;
+    std::unordered_map<const SchemaJson*, std::string> pointers_;
+    std::map<std::string, const SchemaJson*> anchors_;
+    bool reference_stands_alone_ = false;
+    bool has_resources_ = false;  // parts with an "$id" of their own
+};
+
+}  // namespace nvllm
