@@ -92,20 +92,25 @@ def main():
     begin = time.monotonic()
     made = list(made_requests(options, schemas(options.schemas, options.seed)))
     num_whole = num_cut = num_tokens = 0
-    for (request, schema), answer in zip(made, run_all(options, [request for request, _ in made]), strict=True):
+    for answer in run_all(options, [request for request, _ in made]):
+        request, schema = made[answer["index"]]
         if "error" in answer:
             print(f"{answer['error']} for {json.dumps(request)}", file=sys.stderr)
             return 1
-        for choice in answer.get("choices", [answer]) if schema else []:
-            num_tokens += len(choice["token_ids"])
-            num_cut += choice["finish_reason"] == "length"
-            if choice["finish_reason"] != "stop":
-                continue
+        if schema is None:
+            continue
+        num_tokens += len(answer["token_ids"])
+        if answer["finish_reason"] == "length":
+            num_cut += 1
+        elif fault := fault_of(answer["text"], schema):
+            print(f"invalid: {fault}\n{json.dumps(request)}\n{answer['text']}", file=sys.stderr)
+            return 1
+        else:
             num_whole += 1
-            if fault := fault_of(choice["text"], schema):
-                print(f"invalid: {fault}\n{json.dumps(request)}\n{choice['text']}", file=sys.stderr)
-                return 1
     print(f"{num_whole} whole answers, all valid; {num_cut} were cut off; {num_tokens} tokens; {time.monotonic() - begin:.0f} s")
+    if num_whole + num_cut < options.answers:
+        print("answers are missing", file=sys.stderr)
+        return 1
     return 0 if num_whole > 0.9 * (num_whole + num_cut) else 1
 
 

@@ -6,20 +6,19 @@ import functools
 import json
 import struct
 import pathlib
-import sys
 import threading
 import time
 import unittest
 
 from programs import SHARED, needs_shared
 from serve_testing import JSON_HEADERS, ServedTestCase, Server, joined_text, request_bytes
+from structured_testing import fault_of
 
 CASES = SHARED / "server" / "conformance.jsonl"
 MODEL = SHARED / "models" / "stories260k"
 KEY = "sk-conformance-0123456789"
 ANY_TOKEN = 300
-# What cases may need that this server does not have.
-NOT_BUILT = ("structured output",)
+WITH_GRAMMARS = "structured output"  # which every build for tests has
 WITH_KEY = "a server started with an API key"
 WITH_EMBEDDINGS = "an embedding model"  # which any model is
 GOOD = {"prompt": "Once", "max_tokens": 2, "temperature": 0}
@@ -172,6 +171,17 @@ def one_choice_cut_by_length(run):
     choice, = run.choices
     run.test.assertEqual((choice["index"], choice["finish_reason"]), (0, "length"))
     run.test.assertTrue(choice["text"])
+
+
+@simply('content is exactly "42" with its quotes')
+def is_quoted_constant(run):
+    return run.text() == '"42"'
+
+
+@holds('if finish_reason is "stop" the content is valid under the schema')
+def is_valid_under_schema(run):
+    if run.choices[0]["finish_reason"] == "stop":
+        run.test.assertIsNone(fault_of(run.text(), run.body["response_format"]["json_schema"]["schema"]))
 
 
 @simply("usage.completion_tokens 5")
@@ -552,7 +562,7 @@ class EveryCase(unittest.TestCase):
     def test_is_understood(self):
         """No case is passed over: what it needs and what must hold are known."""
         for case in read_cases():
-            self.assertIn(case.get("needs"), (None, WITH_KEY, WITH_EMBEDDINGS, *NOT_BUILT), case["id"])
+            self.assertIn(case.get("needs"), (None, WITH_KEY, WITH_EMBEDDINGS, WITH_GRAMMARS), case["id"])
 
 
 def read_cases():
@@ -561,9 +571,6 @@ def read_cases():
 
 def test_of(case):
     needs = case.get("needs")
-    if needs in NOT_BUILT:
-        print(f"[not run] {case['id']}: needs {needs}", file=sys.stderr)
-        return unittest.skip(f"needs {needs}")(lambda self: None)
 
     def test(self):
         if needs != WITH_KEY:

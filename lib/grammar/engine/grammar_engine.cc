@@ -108,7 +108,7 @@ xgrammar::CompiledGrammar compile_text(xgrammar::GrammarCompiler& compiler,
     switch (given.kind) {
         case GrammarKind::json_schema:
             return compiler.CompileJSONSchema(given.text, kAnyWhitespace, std::nullopt,
-                                              std::nullopt, kStrict);
+                                              std::nullopt, kStrict, kMostWhitespace);
         case GrammarKind::regex:
             return compiler.CompileRegex(given.text);
         case GrammarKind::structural_tag:

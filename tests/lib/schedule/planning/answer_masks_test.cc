@@ -146,27 +146,29 @@ TEST_CASE("answer masks: a constrained sequence is not planned ahead of an unkno
 }
 
 TEST_CASE("answer masks: a lost worker and a preemption leave the position where it is") {
-    Simulation simulation(small_config(), small_cache(6), kRule);
-    simulation.add(held(1, 6, 9));
-    simulation.add(held(2, 6, 9));
+    const CacheConfig cache = small_cache(10);
+    Simulation simulation(small_config(), cache, kRule);
+    for (RequestId id = 1; id <= 3; ++id) simulation.add(held(id, 6, 14));
     int num_checked = 0;
-    for (int i = 0; simulation.scheduler.has_work() && i < 100; ++i) {
-        if (i == 3) {
-            simulation.plan();
-            simulation.results.clear();
-            simulation.scheduler.reset_worker();
-            simulation.worker = FakeWorker(small_cache(6), kRule);
-        }
+    for (int i = 0; simulation.scheduler.has_work() && i < 200; ++i) {
+        const bool is_lost = i == 5;
         REQUIRE(simulation.plan());
         for (const EntryExtras& extras : simulation.last_plan.extras) {
             CHECK(has_right_masks(simulation, extras.entry));
-            ++num_checked;
+            num_checked += is_lost ? 0 : 1;
         }
-        simulation.commit();
+        if (is_lost) {
+            simulation.results.clear();
+            simulation.scheduler.reset_worker();
+            simulation.worker = FakeWorker(cache, kRule);
+        } else {
+            simulation.commit();
+        }
     }
-    CHECK(num_checked == 18);
-    CHECK(simulation.num_finished == 2);
-    CHECK(simulation.scheduler.stats().preemptions > 2);
+    CHECK(num_checked == 3 * 14);
+    CHECK(simulation.num_finished == 3);
+    CHECK(simulation.scheduler.stats().preemptions > 0);
+    CHECK(simulation.scheduler.stats().worker_resets == 1);
     CHECK(simulation.wrong == 0);
 }
 
