@@ -164,7 +164,8 @@ class Messages(AgentCase):
         with self.assertRaises(anthropic.NotFoundError):
             self.anthropic.messages.create(model="x", max_tokens=9, messages=[{"role": "user", "content": "0"}])
         with self.assertRaises(anthropic.BadRequestError) as caught:
-            self.anthropic.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "0"}], temperature=9)
+            self.anthropic.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "0"}],
+                                           extra_body={"temperature": 9})
         self.assertTrue(caught.exception.request_id)
         client = anthropic.Anthropic(base_url=str(self.anthropic.base_url), api_key="wrong", max_retries=0)
         with self.assertRaises(anthropic.AuthenticationError):

@@ -380,7 +380,7 @@ class Http(ServedTestCase):
                 self.assertEqual(head.headers[name], full.headers[name], path)
 
     def test_OPTIONS_says_what_is_allowed(self):
-        for path, allowed in (("/ready", "GET, HEAD, OPTIONS"), (COMPLETIONS, "POST, OPTIONS"), ("*", "GET, HEAD, POST, OPTIONS")):
+        for path, allowed in (("/ready", "GET, HEAD, OPTIONS"), (COMPLETIONS, "POST, OPTIONS"), ("*", "GET, HEAD, POST, DELETE, OPTIONS")):
             answer = self.server.request("OPTIONS", path)
             self.assertEqual((answer.status, answer.headers["Allow"], answer.body), (204, allowed, b""))
         self.assert_refused(self.server.request("OPTIONS", "/nope"), 404, "not_found", says="/nope")

@@ -151,6 +151,9 @@ class Reader {
 
     // Values that ask for what there is not.
     std::optional<Fault> read_refused() {
+        const Json most = body_.value("max_output_tokens", Json());
+        if (!most.is_null() && (!most.is_number_integer() || most < 1))
+            return field_fault("max_output_tokens", "must be an integer of at least 1");
         if (take(body_, "background") == Json(true))
             return unsupported("background",
                                "cannot be true: a response is made while it is asked for");
@@ -165,7 +168,8 @@ class Reader {
         if (auto fault = add_input(take(body_, "input"), limits_, messages)) return fault;
         settings_.messages = write_json(messages);
         if (instructions_.is_string()) {
-            messages.insert(messages.begin(), {{"role", "system"}, {"content", instructions_}});
+            const Json first = {{"role", "system"}, {"content", instructions_}};
+            messages.insert(messages.begin(), first);
         }
         if (messages.empty()) return field_fault("input", "is empty");
         chat_["messages"] = std::move(messages);
