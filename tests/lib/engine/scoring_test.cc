@@ -93,6 +93,7 @@ TEST_CASE("scores: the values of each kind of head are those of transformers") {
 
 TEST_CASE("scores: in small steps and a worker process they are the same") {
     EngineConfig chunked = config_of(kRerankers / "qwen3_tokens");
+    chunked.scheduling.scheduler.max_num_seqs = 8;
     chunked.scheduling.max_num_batched_tokens = 48;
     check_values("qwen3_tokens", chunked);
     EngineConfig isolated = config_of(kRerankers / "bert");
