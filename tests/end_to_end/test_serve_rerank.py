@@ -99,7 +99,8 @@ class Comparisons(ServedTestCase):
 
     def test_classes(self):
         row = reference("bert_classes")[0]
-        answer = self.ask("/classify", model="classes", input=[row["ids"], QUERY])
+        answer = self.ask("/classify", model="classes", input=[row["ids"]])
+        answer["data"] += self.ask("/classify", model="classes", input=[QUERY])["data"]
         self.assertEqual([one["num_classes"] for one in answer["data"]], [3, 3])
         for one in answer["data"]:
             self.assertAlmostEqual(sum(one["probs"]), 1.0, places=5)
@@ -131,7 +132,7 @@ class Comparisons(ServedTestCase):
             refused(path, "text_1", text_2="a")
             refused(path, "text_1", text_1=["a", "b"], text_2=["c", "d", "e"], says=("2 texts",))
             refused(path, "data_1", text_1="a", data_1="a", text_2="a")
-            refused(path, "prompt", text_1="a", text_2="the mat " * 60, code="context_length_exceeded")
+            refused(path, "text_2", text_1="a", text_2="the mat " * 60, code="context_length_exceeded")
             refused(path, "instruction", text_1="a", text_2="a", instruction="Find")
             refused(path, None, text_1="a", text_2="a", truncate_prompt_tokens=3, says=("leave no space",))
         fits = self.scores("a", "the mat " * 60, truncate_prompt_tokens=-1)

@@ -28,7 +28,7 @@ class Structured(ServedTestCase):
         text = self.server.chat(MESSAGES, response_format={"type": "json_object"}, max_tokens=20)["choices"][0]["message"]["content"]
         self.assertTrue(text.startswith("{"), text)
         for fields, pattern in (({"structured_outputs": {"regex": "[a-z]{4}"}}, "^[a-z]{4}$"), ({"guided_choice": ["red", "blue"]}, "^(red|blue)$"),
-                                ({"grammar": 'root ::= "<" [0-9]+ ">"'}, "^<[0-9]+>$"), ({"guided_regex": "ab?c"}, "^ab?c$")):
+                                ({"grammar": 'root ::= "<" [0-9]{1,4} ">"'}, "^<[0-9]{1,4}>$"), ({"guided_regex": "ab?c"}, "^ab?c$")):
             self.assertRegex(self.chat_text(**fields), pattern)
         answer = self.server.post(CHAT, {"messages": MESSAGES, "guided_choice": ["x"], "guided_decoding_backend": "xgrammar"})
         self.assertEqual(answer.json()["choices"][0]["message"]["content"], "x")

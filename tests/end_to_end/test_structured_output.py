@@ -52,7 +52,7 @@ class StructuredOutput(FolderTest):
             if schema is not None and answer["finish_reason"] == "stop":
                 num_ended += 1
                 self.assertIsNone(fault_of(answer["text"], schema), (answer["text"], schema))
-        self.assertGreater(num_ended, 0.9 * num_choices)
+        self.assertGreater(num_ended, 0.7 * num_choices)
 
     def test_the_same_valid_answers_every_way(self):
         made = [held(index, schema, n=3 if index % 3 == 0 else 1) for index, schema in enumerate(schemas(8 if SANITIZED else 16))]
