@@ -14,7 +14,7 @@ constexpr size_t kMaxDepth = 100;
 }  // namespace
 
 Result<SchemaJson> checked_schema(const SchemaJson& schema, const std::string& where,
-                                  SchemaDeadline end) {
+                                  ThreadTime end) {
     try {
         const SchemaDocument document(schema, where, end);
         return SchemaWriter(document).write();
@@ -23,7 +23,7 @@ Result<SchemaJson> checked_schema(const SchemaJson& schema, const std::string& w
     }
 }
 
-Result<std::string> checked_schema(std::string_view text, SchemaDeadline end) {
+Result<std::string> checked_schema(std::string_view text, ThreadTime end) {
     try {
         JsonLimits limits;
         limits.max_depth = kMaxDepth;

@@ -17,7 +17,7 @@ constexpr size_t kMaxDepth = 100;
 
 class TagCheck {
   public:
-    TagCheck(const Tokenizer& tokenizer, SchemaDeadline end) : tokenizer_(tokenizer), end_(end) {
+    TagCheck(const Tokenizer& tokenizer, ThreadTime end) : tokenizer_(tokenizer), end_(end) {
         for (int32_t id = 0; id < tokenizer.vocab_size(); ++id)
             if (tokenizer.is_special(id)) special_.push_back(tokenizer.token_text(id));
     }
@@ -100,7 +100,7 @@ class TagCheck {
     }
 
     const Tokenizer& tokenizer_;
-    SchemaDeadline end_;
+    ThreadTime end_;
     std::vector<std::string> special_;
     bool spells_special_tokens_ = false;
 };
@@ -130,7 +130,7 @@ Json from_older_form(const Json& tag) {
 }  // namespace
 
 Result<CheckedTag> checked_structural_tag(std::string_view text, const Tokenizer& tokenizer,
-                                          SchemaDeadline end) {
+                                          ThreadTime end) {
     try {
         JsonLimits limits;
         limits.max_depth = kMaxDepth;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
-#include "lib/grammar/schema_check.h"
+#include "lib/grammar/thread_time.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace nvllm {
@@ -23,6 +23,6 @@ struct CheckedTag {
 
 // Faults (bad_data): no JSON, a token that the vocabulary does not have, a schema that is refused.
 Result<CheckedTag> checked_structural_tag(std::string_view text, const Tokenizer& tokenizer,
-                                          SchemaDeadline end);
+                                          ThreadTime end);
 
 }  // namespace nvllm

@@ -514,6 +514,36 @@ class Templates(InspectTest):
                     self.assertIn("error", answer, f"{name}: {row['case']}")
 
 
+class Grammars(InspectTest):
+    SCHEMA = '{"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}'
+
+    def test_texts(self):
+        self.assertIn("accepted", inspect("grammar", "--json-schema", self.SCHEMA, "--text", '{"age": 7}').stdout)
+        done = inspect("grammar", "--json-schema", self.SCHEMA, "--text", '{"age": "7"}', check=False)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assertIn("refused at byte 8", done.stdout)
+        unfinished = inspect("grammar", "--regex", "[0-9]+-x", "--json", stdin="12\n", check=False)
+        self.assertEqual(unfinished.returncode, BAD_DATA)
+        found = json.loads(unfinished.stdout)
+        self.assertEqual((found["refused"], found["bytes"], found["may_end"]), (False, 2, False))
+        self.assertEqual(bytes(found["allowed_bytes"]), b"-0123456789")
+
+    def test_files_and_kinds(self):
+        path = self.folder / "list.gbnf"
+        path.write_text('root ::= item ("," item)*  # one or more\nitem ::= [a-z]+\n')
+        inspect("grammar", "--grammar", path, "--text", "a,bc")
+        inspect("grammar", "--choice", '["yes", "no"]', "--text", "no")
+        inspect("grammar", "--json-object", stdin='{"a": [1, null]}\n')
+        inspect("grammar", "--structural-tag", '{"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}',
+                "--text", "ab")
+
+    def test_what_is_refused(self):
+        self.fails(BAD_DATA, "grammar", "--json-schema", '{"properties": {"a": {"uniqueItems": true}}}',
+                   says=["#/properties/a", "uniqueItems"])
+        self.fails(USAGE, "grammar", says=["--json-schema"])
+        self.fails(NO_INPUT, "grammar", "--grammar", "nothing.gbnf", says=["nothing.gbnf"])
+
+
 class Program(InspectTest):
     def test_commands(self):
         self.fails(USAGE, says=["model", "plan", "tokens", "template"])

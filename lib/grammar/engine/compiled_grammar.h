@@ -1,4 +1,4 @@
-// What xgrammar compiled. Included by this folder alone: no other sees the engine's types.
+// What xgrammar compiled. Included by this folder alone: the engine's types are seen nowhere else.
 #pragma once
 
 #include <xgrammar/xgrammar.h>

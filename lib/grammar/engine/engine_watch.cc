@@ -13,12 +13,8 @@ constexpr size_t kStackBytes = size_t{3} << 20;
 
 }  // namespace
 
-EngineWatch::EngineWatch(double seconds, double limit, size_t mask_bytes)
-    : end_(std::chrono::steady_clock::now() +
-           std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-               std::chrono::duration<double>(seconds))),
-      limit_(limit),
-      allowed_bytes_(mask_bytes) {
+EngineWatch::EngineWatch(ThreadTime end, double limit, size_t mask_bytes)
+    : end_(end), limit_(limit), allowed_bytes_(mask_bytes) {
     xgrammar::SetCheckpoint(&EngineWatch::check, this, kStackBytes);
 }
 
@@ -32,7 +28,7 @@ void EngineWatch::check(void* data, unsigned long bytes) {
         throw EngineLimit{
             fmt::format("it takes more than {} of memory", describe_bytes(watch.allowed_bytes_))};
     }
-    if (std::chrono::steady_clock::now() > watch.end_)
+    if (thread_time() > watch.end_)
         throw EngineLimit{fmt::format("it takes more than {} s", watch.limit_)};
 }
 

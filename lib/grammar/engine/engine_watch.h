@@ -2,9 +2,10 @@
 // the stack: xgrammar asks now and then (scripts/xgrammar.patch).
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <string>
+
+#include "lib/grammar/thread_time.h"
 
 namespace nvllm {
 
@@ -16,8 +17,8 @@ struct EngineLimit {
 // While it lives; one a thread.
 class EngineWatch {
   public:
-    // `seconds`: those that are left of `limit`, which messages name.
-    EngineWatch(double seconds, double limit, size_t mask_bytes);
+    // `limit`, in seconds, is what messages name.
+    EngineWatch(ThreadTime end, double limit, size_t mask_bytes);
     ~EngineWatch();
     EngineWatch(const EngineWatch&) = delete;
     EngineWatch& operator=(const EngineWatch&) = delete;
@@ -25,7 +26,7 @@ class EngineWatch {
   private:
     static void check(void* data, unsigned long bytes);
 
-    std::chrono::steady_clock::time_point end_;
+    ThreadTime end_;
     double limit_;
     size_t allowed_bytes_;
     size_t bytes_ = 0;

@@ -4,7 +4,6 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "lib/grammar/schema/pattern.h"
 #include "lib/grammar/schema_check.h"
 #include "lib/grammar/structural_tag.h"
+#include "lib/grammar/thread_time.h"
 
 namespace nvllm {
 namespace {
@@ -56,7 +56,7 @@ struct EngineText {
     SpecialTokens special = SpecialTokens::absent;
 };
 
-Result<EngineText> schema_text(std::string_view schema, SchemaDeadline end) {
+Result<EngineText> schema_text(std::string_view schema, ThreadTime end) {
     auto checked = checked_schema(schema, end);
     if (!checked.ok()) return checked.fault();
     return EngineText{GrammarKind::json_schema, std::move(*checked)};
@@ -73,7 +73,7 @@ Result<EngineText> ebnf_text(Result<std::string> ebnf) {
     return EngineText{GrammarKind::grammar, std::move(*ebnf)};
 }
 
-Result<EngineText> tag_text(std::string_view text, const Tokenizer& tokenizer, SchemaDeadline end) {
+Result<EngineText> tag_text(std::string_view text, const Tokenizer& tokenizer, ThreadTime end) {
     auto tag = checked_structural_tag(text, tokenizer, end);
     if (!tag.ok()) return tag.fault();
     const auto special =
@@ -82,7 +82,7 @@ Result<EngineText> tag_text(std::string_view text, const Tokenizer& tokenizer, S
 }
 
 Result<EngineText> engine_text(const GrammarSpec& spec, const Tokenizer& tokenizer,
-                               SchemaDeadline end) {
+                               ThreadTime end) {
     switch (spec.kind) {
         case GrammarKind::json_object:
             return schema_text(R"({"type": "object"})", end);
@@ -172,16 +172,13 @@ GrammarEngine::~GrammarEngine() = default;
 
 Result<SharedGrammar> GrammarEngine::compile(const GrammarSpec& spec, const GrammarLimits& limits) {
     const std::string name = name_of(spec.kind);
-    const auto begin = std::chrono::steady_clock::now();
-    const auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                 std::chrono::duration<double>(limits.seconds));
+    const ThreadTime end = thread_time_in(limits.seconds);
     auto given = engine_text(spec, *state_->tokenizer, end);
     if (!given.ok()) return given.fault();
-    const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
+    const ThreadTime left = end - thread_time();
     try {
         xgrammar::GrammarCompiler& compiler = state_->compiler(given->special);
-        const EngineWatch watch(limits.seconds - used.count(), limits.seconds,
-                                limits.compiled_bytes);
+        const EngineWatch watch(thread_time() + left, limits.seconds, limits.compiled_bytes);
         return SharedGrammar(
             std::make_shared<CompiledGrammar>(compile_text(compiler, *given), state_->vocab_size));
     } catch (const EngineLimit& limit) {

@@ -29,7 +29,7 @@ struct GrammarMatcher::State {
     bool run(Function&& function) {
         if (broken) return false;
         try {
-            const EngineWatch watch(kStepSeconds, kStepSeconds, SIZE_MAX);
+            const EngineWatch watch(thread_time_in(kStepSeconds), kStepSeconds, SIZE_MAX);
             function();
             return true;
         } catch (const EngineLimit&) {

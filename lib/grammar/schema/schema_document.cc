@@ -42,8 +42,7 @@ bool is_old_draft(const SchemaJson& root) {
 
 }  // namespace
 
-SchemaDocument::SchemaDocument(const SchemaJson& root, const std::string& where,
-                               std::chrono::steady_clock::time_point end)
+SchemaDocument::SchemaDocument(const SchemaJson& root, const std::string& where, ThreadTime end)
     : root_(root), reference_stands_alone_(is_old_draft(root)), end_(end) {
     index(root_, where, false);
 }
@@ -76,7 +75,7 @@ std::string SchemaDocument::where(const SchemaJson* node) const {
 }
 
 void SchemaDocument::pass() const {
-    if (++passed_ % 64 != 0 || std::chrono::steady_clock::now() < end_) return;
+    if (++passed_ % 64 != 0 || thread_time() < end_) return;
     throw Fault{ErrorKind::bad_data,
                 "the JSON schema is too large to compile: it takes too long; simplify it"};
 }

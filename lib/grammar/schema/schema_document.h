@@ -1,13 +1,13 @@
 // A schema's text as a document: where its parts are, and what references in it mean.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
 
 #include "lib/base/result.h"
+#include "lib/grammar/thread_time.h"
 
 namespace nvllm {
 
@@ -16,8 +16,7 @@ using SchemaJson = nlohmann::ordered_json;
 class SchemaDocument {
   public:
     // Keeps a copy. `where`: what pointers begin with, "#".
-    SchemaDocument(const SchemaJson& root, const std::string& where,
-                   std::chrono::steady_clock::time_point end);
+    SchemaDocument(const SchemaJson& root, const std::string& where, ThreadTime end);
     SchemaDocument(const SchemaDocument&) = delete;
     SchemaDocument& operator=(const SchemaDocument&) = delete;
 
@@ -41,7 +40,7 @@ class SchemaDocument {
     std::unordered_map<const SchemaJson*, std::string> pointers_;
     std::map<std::string, const SchemaJson*> anchors_;
     bool reference_stands_alone_ = false;
-    std::chrono::steady_clock::time_point end_;
+    ThreadTime end_;
     mutable unsigned passed_ = 0;
     bool has_resources_ = false;  // parts with an "$id" of their own
 };

@@ -155,7 +155,7 @@ std::optional<SchemaJson> SchemaWriter::write_new(const SchemaSet& set) {
     std::vector<SchemaJson> all;
     const SchemaJson& first = *set.front();
     if (set.size() == 1 && has_only(first, "anyOf") && first.at("anyOf").is_array()) {
-        // Its branches are shared by all schemas that refer to them.
+        // Its branches are shared with other places that refer to them.
         for (const SchemaJson& branch : first.at("anyOf"))
             if (auto schema = write_set({&branch})) all.push_back(std::move(*schema));
     } else {

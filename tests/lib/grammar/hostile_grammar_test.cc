@@ -119,7 +119,7 @@ TEST_CASE("hostile grammars end within their limits") {
         if (std::getenv("NVLLM_VERBOSE") != nullptr)
             std::cout << hostile.name << ": " << seconds << " s, "
                       << (result.ok() ? "compiled" : result.fault().message.substr(0, 160)) << "\n";
-        CHECK(seconds < (kSanitized ? 20 : 2));
+        CHECK(seconds < (kSanitized ? 50 : 10));
         if (!result.ok()) {
             CHECK(result.fault().message.size() > 10);
             continue;
