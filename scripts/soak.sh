@@ -152,7 +152,7 @@ structured() {
     $soak --blocks 96
     $soak --kill-every 5
     if [ -e "$NVLLM_BIN/../test_modules/libnanovllm_cuda_emulated.so" ]; then
-        $soak --answers 200 --device cuda_emulated
+        $soak --answers 20 --max-tokens 200 --device cuda_emulated --model models/demo-draft
     else
         echo "this build has no emulated device"
     fi
