@@ -82,6 +82,9 @@ class Keys(KeyedTestCase):
                 with self.subTest(path, headers=headers):
                     if is_open:
                         self.assertEqual(answer.status, 200)
+                    elif path.startswith("/v1/messages"):  # the form of another API
+                        self.assertEqual((answer.status, answer.json()["type"]), (401, "error"))
+                        self.assertEqual(answer.error["type"], "authentication_error")
                     else:
                         error = self.assert_refused(answer, 401, "invalid_api_key")
                         self.assertEqual(error["type"], "authentication_error")
@@ -99,9 +102,11 @@ class Keys(KeyedTestCase):
             with self.subTest(value):
                 answer = self.server.post(COMPLETIONS, CANARY, headers={"Authorization": value.encode("utf-8")})
                 self.assert_refused(answer, 401, "invalid_api_key")
-        for headers in ({"X-Api-Key": ALICE}, {"Cookie": f"key={ALICE}"}, {"Proxy-Authorization": f"Bearer {ALICE}"}):
+        for headers in ({"X-Api-Key": ALICE + "0"}, {"Cookie": f"key={ALICE}"}, {"Proxy-Authorization": f"Bearer {ALICE}"}):
             answer = self.server.post(COMPLETIONS, CANARY, headers={"Authorization": None, **headers})
             self.assert_refused(answer, 401, "invalid_api_key")
+        known = self.server.post(COMPLETIONS, CANARY, headers={"Authorization": None, "X-Api-Key": ALICE})
+        self.assertEqual(known.status, 200)  # as clients of the Anthropic API send it
         for query in ("api_key", "key", "access_token", "Authorization"):
             answer = self.server.post(f"{COMPLETIONS}?{query}={ALICE}", CANARY, headers={"Authorization": None})
             self.assert_refused(answer, 401, "invalid_api_key")
