@@ -170,6 +170,16 @@ def response_table(schema):
         yield f"| `{name}` | {cell(kind)} | {'yes' if is_required else 'no'} |"
 
 
+def alternatives_table(schema):
+    """One row for each shape that a value may have."""
+    yield "| one of | fields |"
+    yield "|---|---|"
+    for option in schema["anyOf"]:
+        fields = "; ".join(f"`{name}`: {kind}" for name, kind, _ in fields_of(option))
+        kind = type_of(option["properties"]["type"]) if "type" in option.get("properties", {}) else type_of(option)
+        yield f"| {cell(kind)} | {cell(fields)} |"
+
+
 def routes_table(paths):
     yield "| route | what | request | response |"
     yield "|---|---|---|---|"
@@ -198,6 +208,8 @@ def http_page(openapi):
              "A response with an error has the body [Error](#error). A stream ends with `[DONE]`, or with an error event.", "",
              "## Limits", "", *limits_table(openapi["x-nvllm-limits"])]
     for name, schema in schemas.items():
+        if "anyOf" in schema:
+            parts += ["", f"## {name}", "", *alternatives_table(schema)]
         if "properties" not in schema:
             continue
         is_request = name.endswith("Request")

@@ -97,10 +97,10 @@ void add_answers(std::vector<CaseMaker>& makers) {
                                             .model = "demo"};
         server::ChoicePiece piece;
         piece.text = " naÃ¯ve \"ball\"\n";
-        return {
-            "one event of a chat's stream", {}, [=] {
-                server::sse_event(server::chunk_of(head, piece, server::ChunkUsage::absent, {}));
-            }};
+        return {"one event of a chat's stream", {}, [=] {
+                    server::sse_event(
+                        {.data = server::chunk_of(head, piece, server::ChunkUsage::absent, {})});
+                }};
     });
 }
 
