@@ -24,7 +24,8 @@ std::vector<std::string> read_labels(const ConfigFields& fields) {
     const int64_t count = is_named ? static_cast<int64_t>(names->size()) : said;
     std::vector<std::string> labels;
     for (int64_t i = 0; i < count; ++i) {
-        const auto name = is_named ? names->find(std::to_string(i)) : nlohmann::json::const_iterator();
+        const auto name =
+            is_named ? names->find(std::to_string(i)) : nlohmann::json::const_iterator();
         const bool is_text = is_named && name != names->end() && name->is_string();
         labels.push_back(is_text ? name->get<std::string>() : fmt::format("LABEL_{}", i));
     }

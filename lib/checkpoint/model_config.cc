@@ -456,9 +456,8 @@ ModelConfig parse_document(const nlohmann::json& document, const std::string& fi
 
 bool stores_tensor(const std::filesystem::path& directory, std::string_view name) {
     const Checkpoint checkpoint = Checkpoint::open(directory);
-    return std::ranges::any_of(checkpoint.names(), [&](std::string_view stored) {
-        return stored.ends_with(name);
-    });
+    return std::ranges::any_of(checkpoint.names(),
+                               [&](std::string_view stored) { return stored.ends_with(name); });
 }
 
 // Of classes: decoders call it score, encoders classifier.

@@ -54,9 +54,9 @@ struct ModelConfig {
     int64_t max_positions = 0;
     double norm_epsilon = 1e-5;
     std::string activation = "silu";
-    bool encoder = false;            // every position sees all others; a prompt is computed whole
-    bool generates = true;           // false: it has no output matrix and makes vectors only
-    bool drops_head = false;         // saved with a head of another task, which is not used
+    bool encoder = false;             // every position sees all others; a prompt is computed whole
+    bool generates = true;            // false: it has no output matrix and makes vectors only
+    bool drops_head = false;          // saved with a head of another task, which is not used
     std::vector<std::string> labels;  // of its head of classes, one for each value; empty: none
     LabelFunction label_function = LabelFunction::none;
     bool learned_positions = false;  // a table of them instead of a rotation

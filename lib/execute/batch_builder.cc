@@ -42,9 +42,9 @@ void BatchBuilder::keep_staging_buffers(size_t count) {
 }
 
 ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream, size_t min_width) {
-    for (std::vector<int32_t>* list : {&token_ids_, &positions_, &rope_choices_, &token_types_,
-                                       &query_starts_, &context_lengths_, &first_logit_rows_,
-                                       &logit_rows_}) {
+    for (std::vector<int32_t>* list :
+         {&token_ids_, &positions_, &rope_choices_, &token_types_, &query_starts_,
+          &context_lengths_, &first_logit_rows_, &logit_rows_}) {
         list->clear();
     }
     query_starts_.push_back(0);

@@ -123,9 +123,12 @@ constexpr std::array<Row, 5> kRows = {{
 
 std::vector<PairPiece> usual_pair(const PostProcessor& processor) {
     using Kind = PairPiece::Kind;
-    return {{Kind::special, 0, processor.before}, {Kind::first, 0},
-            {Kind::special, 0, processor.behind}, {Kind::special, 1, processor.before},
-            {Kind::second, 1},                    {Kind::special, 1, processor.behind}};
+    return {{Kind::special, 0, processor.before},
+            {Kind::first, 0},
+            {Kind::special, 0, processor.behind},
+            {Kind::special, 1, processor.before},
+            {Kind::second, 1},
+            {Kind::special, 1, processor.behind}};
 }
 
 void shorten(std::vector<int32_t>& ids, size_t count) { ids.resize(std::min(ids.size(), count)); }

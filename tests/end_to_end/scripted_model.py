@@ -24,8 +24,11 @@ TEMPLATE = """\
 {%- endfor -%}
 {%- set place = (seen.first.split(' ')[0] | int(0)) * TURNS + seen.turns -%}
 {%- for position in range(place * REGION + 1) -%}.{%- endfor -%}
-<|im_start|>
-{%- if THINKS and not (enable_thinking is defined and not enable_thinking) -%}
+<|im_start|>SUFFIX"""
+
+# The last two tokens of a prompt.
+THOUGHT = """\
+{%- if not (enable_thinking is defined and not enable_thinking) -%}
 {{- '<think>\\n' -}}
 {%- else -%}
 ..
@@ -137,7 +140,7 @@ def write_scripted_model(folder, scenarios, marks, special=(), thinks=False):
                 raise ValueError(f"scenario {number}, turn {turn}: {len(ids)} tokens are too many")
             next_tokens[first:first + len(ids)] = ids
     template = (TEMPLATE.replace("MARKS", marks).replace("TURNS", str(TURNS)).replace("REGION", str(REGION))
-                .replace("THINKS", "true" if thinks else "false"))
+                .replace("SUFFIX", THOUGHT if thinks else ".."))
     (folder / "config.json").write_text(json.dumps({
         "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new", "n_embd": WIDTH,
         "n_head": 5, "n_inner": 64, "n_layer": 1, "n_positions": positions, "vocab_size": WIDTH, "eos_token_id": 256,

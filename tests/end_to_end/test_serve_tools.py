@@ -156,6 +156,44 @@ class ToolTest(unittest.TestCase):
         for index in (0, 1):
             self.assertEqual(len(joined(chunks, index)[0]["tool_calls"]), 2)
 
+    def held(self, scenario, **fields):
+        """An answer that a grammar holds to something; None where no grammar engine is built in."""
+        answer = self.chat(scenario, max_tokens=200, **fields)
+        if answer.status == 503 and "NVLLM_GRAMMAR=OFF" in answer.text:
+            self.skipTest("no grammar engine is built in")
+        return self.server.must(answer)["choices"][0]
+
+    def test_a_model_that_would_not_call_is_made_to(self):
+        one = {"type": "function", "function": {"name": "go", "parameters": {
+            "type": "object", "properties": {"where": {"enum": ["home"]}}, "required": ["where"], "additionalProperties": False}}}
+        for choice in ("required", {"type": "function", "function": {"name": "go"}}):
+            for model, thought in (("thinker", "Easy."), ("plain", None)):
+                tools = [one] if choice == "required" else [one, WEATHER]
+                made = self.held(0 if thought else 1, model=model, tools=tools, tool_choice=choice, parallel_tool_calls=False)
+                self.assertEqual(made["finish_reason"], "tool_calls", made)
+                self.assertEqual([call["function"]["name"] for call in made["message"]["tool_calls"]], ["go"])
+                self.assertEqual(json.loads(made["message"]["tool_calls"][0]["function"]["arguments"]), {"where": "home"})
+                self.assertEqual(made["message"].get("reasoning_content"), thought)
+
+    def test_strict_calls_fit_their_schema(self):
+        strict = {"type": "function", "function": {"name": "get_weather", "strict": True, "parameters": {
+            "type": "object", "properties": {"city": {"enum": ["Lima"]}}, "required": ["city"], "additionalProperties": False}}}
+        made = self.held(4, tools=[strict])
+        self.assertEqual(json.loads(made["message"]["tool_calls"][0]["function"]["arguments"]), {"city": "Lima"})
+        self.assertEqual(self.held(0, tools=[strict])["message"]["content"], "Hello there.")
+
+    def test_a_format_begins_after_the_thought(self):
+        schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": {"a": True}}}}
+        made = self.held(0, response_format=schema)
+        self.assertEqual(made["message"]["reasoning_content"], "Easy.")
+        self.assertEqual(json.loads(made["message"]["content"]), {"a": True})
+
+    def test_beside_a_format_calls_may_be_made(self):
+        schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": {"a": True}}}}
+        made = self.held(4, response_format=schema, tools=[WEATHER])
+        self.assertEqual(made["finish_reason"], "tool_calls")
+        self.assertEqual(json.loads(made["message"]["tool_calls"][0]["function"]["arguments"]), {"city": "Rome"})
+
     def test_wrong_tools_are_named(self):
         named = {"type": "function", "function": {"name": "other"}}
         for fields, field in (

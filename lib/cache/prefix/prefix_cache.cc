@@ -131,7 +131,8 @@ void PrefixCache::evict_next(int32_t group) {
 void PrefixCache::clear(int32_t group) {
     BlockPool& pool = pools_[group];
     for (BlockId block = 0; block < pool.num_total(); ++block) {
-        if (pool.is_cached(block)) remove_and_forget(group, block);
+        const bool is_used = pool.references(block) > 0;
+        if (pool.is_cached(block) && !is_used) remove_and_forget(group, block);
     }
 }
 

@@ -180,8 +180,7 @@ struct BertLoader {
         const std::string dense = is_bert         ? prefix + "pooler.dense"
                                   : is_distilbert ? "pre_classifier"
                                                   : "classifier.dense";
-        const std::string classes =
-            is_bert || is_distilbert ? "classifier" : "classifier.out_proj";
+        const std::string classes = is_bert || is_distilbert ? "classifier" : "classifier.out_proj";
         const int64_t hidden = config.hidden_size;
         ClassifierHead head;
         head.num_classes = static_cast<int64_t>(config.labels.size());

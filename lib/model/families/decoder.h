@@ -31,8 +31,8 @@ struct DecoderParts {
 std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
                                     DecoderParts parts);
 
-// `parts.classifier` where the config has labels. `parts.head` over parts.token_embedding where they are tied, else over a weight of its own; none
-// for a model that does not generate.
+// `parts.classifier` where the config has labels. `parts.head` over parts.token_embedding where
+// they are tied, else over a weight of its own; none for a model that does not generate.
 void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
                DecoderParts& parts);
 

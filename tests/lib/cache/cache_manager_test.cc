@@ -327,6 +327,8 @@ TEST_CASE("a reset forgets what no sequence uses, and nothing else") {
         SequenceBlocks finished(cache, "");
         REQUIRE(run_through(cache, finished, tokens_from(50, 9)));
     }
+    CHECK(matched(cache, running) == 8);
+    CHECK(matched(cache, tokens_from(50, 9)) == 8);
     const CacheReset reset = cache.clear_unused();
     CHECK(reset.removed == 2);
     CHECK(reset.in_use == 3);

@@ -83,7 +83,8 @@ TEST_CASE("answer grammars: every kind of content") {
 
 TEST_CASE("answer grammars: calls, and calls or content") {
     const Json required = format_of({.calls = calls(ToolChoice::required)}, "");
-    CHECK(required["elements"][0]["value"] == "<tool_call>\n{\"name\": \"f\", \"arguments\": ");
+    CHECK(required["elements"][0]["elements"][0]["value"] ==
+          "<tool_call>\n{\"name\": \"f\", \"arguments\": ");
     CHECK(format_of({.calls = calls(ToolChoice::automatic)}, "")["type"] == "dispatch");
     const Json either = format_of({.calls = calls(ToolChoice::automatic), .content = kSchema}, "");
     CHECK(either["type"] == "or");

@@ -146,9 +146,9 @@ TEST_CASE("answer masks: a constrained sequence is not planned ahead of an unkno
 }
 
 TEST_CASE("answer masks: a lost worker and a preemption leave the position where it is") {
-    const CacheConfig cache = small_cache(10);
+    const CacheConfig cache = small_cache(9);
     Simulation simulation(small_config(), cache, kRule);
-    for (RequestId id = 1; id <= 3; ++id) simulation.add(held(id, 6, 14));
+    for (RequestId id = 1; id <= 8; ++id) simulation.add(held(id, 2, 14));
     int num_checked = 0;
     for (int i = 0; simulation.scheduler.has_work() && i < 200; ++i) {
         const bool is_lost = i == 5;
@@ -165,8 +165,8 @@ TEST_CASE("answer masks: a lost worker and a preemption leave the position where
             simulation.commit();
         }
     }
-    CHECK(num_checked == 3 * 14);
-    CHECK(simulation.num_finished == 3);
+    CHECK(num_checked == 8 * 14);
+    CHECK(simulation.num_finished == 8);
     CHECK(simulation.scheduler.stats().preemptions > 0);
     CHECK(simulation.scheduler.stats().worker_resets == 1);
     CHECK(simulation.wrong == 0);

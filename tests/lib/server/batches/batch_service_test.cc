@@ -176,8 +176,8 @@ TEST_CASE("a server that ended while it published does not compute again") {
         const Batch batch = server.wait_for(server.add(3).id, "completed");
         id = batch.id;
         file = *batch.output_file_id;
-        server.service.batches().change(id, [](Batch& now) { now.status = "finalizing"; });
     }
+    BatchStore(folder.path() / "batches").change(id, [](Batch& now) { now.status = "finalizing"; });
     SUBCASE("the file has its record") {}
     SUBCASE("the file was renamed and no more") {
         std::filesystem::remove(folder.path() / "files" / (file + ".json"));
