@@ -32,9 +32,6 @@ class TagCheck {
         if (!node.is_object()) return;
         const std::string type = text_at(node, "type");
         for (auto& [key, value] : node.items()) visit_member(type, key, value, where + "/" + key);
-        if (type == "json_schema" && !node.contains("max_whitespace_cnt")) {
-            node["max_whitespace_cnt"] = kMostWhitespace;
-        }
     }
 
     bool spells_special_tokens() const { return spells_special_tokens_; }

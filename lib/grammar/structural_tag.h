@@ -10,10 +10,6 @@
 
 namespace nvllm {
 
-// Between two parts of JSON, at most: a model that may write any number of line ends does so until
-// its answer is cut off. Enough for a line and the indentation of a deep document.
-inline constexpr int kMostWhitespace = 20;
-
 struct CheckedTag {
     std::string text = {};  // JSON
     // Some text of it outside the schemas has a special token's spelling in it: that token may

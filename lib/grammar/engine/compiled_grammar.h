@@ -4,16 +4,24 @@
 #include <xgrammar/xgrammar.h>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "lib/grammar/whitespace_limit.h"
 
 namespace nvllm {
 
 class CompiledGrammar {
   public:
-    CompiledGrammar(xgrammar::CompiledGrammar given, int32_t vocabulary)
-        : compiled(std::move(given)), vocab_size(vocabulary) {}
+    CompiledGrammar(xgrammar::CompiledGrammar given, int32_t vocabulary,
+                    std::shared_ptr<const WhitespaceTokens> whitespace_tokens)
+        : compiled(std::move(given)),
+          vocab_size(vocabulary),
+          whitespace(std::move(whitespace_tokens)) {}
 
     const xgrammar::CompiledGrammar compiled;
     const int32_t vocab_size;
+    const std::shared_ptr<const WhitespaceTokens> whitespace;  // null: no JSON is in it
 };
 
 }  // namespace nvllm

@@ -108,7 +108,7 @@ xgrammar::CompiledGrammar compile_text(xgrammar::GrammarCompiler& compiler,
     switch (given.kind) {
         case GrammarKind::json_schema:
             return compiler.CompileJSONSchema(given.text, kAnyWhitespace, std::nullopt,
-                                              std::nullopt, kStrict, kMostWhitespace);
+                                              std::nullopt, kStrict);
         case GrammarKind::regex:
             return compiler.CompileRegex(given.text);
         case GrammarKind::structural_tag:
@@ -152,10 +152,21 @@ struct GrammarEngine::State {
         return *compilers[which];
     }
 
+    // Null for what is no JSON.
+    std::shared_ptr<const WhitespaceTokens> whitespace(GrammarKind kind) {
+        if (kind != GrammarKind::json_schema && kind != GrammarKind::structural_tag) return nullptr;
+        std::call_once(whitespace_once, [&] {
+            whitespace_tokens = std::make_shared<WhitespaceTokens>(*tokenizer, vocab_size);
+        });
+        return whitespace_tokens;
+    }
+
     std::shared_ptr<const Tokenizer> tokenizer;
     int32_t vocab_size = 0;
     std::vector<int32_t> end_tokens;
     std::once_flag once[kTables];
+    std::once_flag whitespace_once;
+    std::shared_ptr<const WhitespaceTokens> whitespace_tokens;
     std::optional<xgrammar::GrammarCompiler> compilers[kTables];
 };
 
@@ -179,8 +190,8 @@ Result<SharedGrammar> GrammarEngine::compile(const GrammarSpec& spec, const Gram
     try {
         xgrammar::GrammarCompiler& compiler = state_->compiler(given->special);
         const EngineWatch watch(thread_time() + left, limits.seconds, limits.compiled_bytes);
-        return SharedGrammar(
-            std::make_shared<CompiledGrammar>(compile_text(compiler, *given), state_->vocab_size));
+        return std::make_shared<const CompiledGrammar>(
+            compile_text(compiler, *given), state_->vocab_size, state_->whitespace(given->kind));
     } catch (const EngineLimit& limit) {
         return Fault{ErrorKind::bad_data,
                      name + " is too large to compile: " + limit.reason + "; simplify it"};

@@ -18,9 +18,13 @@ constexpr double kStepSeconds = 1.0;
 }  // namespace
 
 struct GrammarMatcher::State {
-    explicit State(SharedGrammar given) : grammar(std::move(given)), matcher(grammar->compiled) {}
+    explicit State(SharedGrammar given)
+        : grammar(std::move(given)), matcher(grammar->compiled), whitespace(grammar->whitespace) {}
     State(const State& other)
-        : grammar(other.grammar), matcher(other.matcher.Fork()), broken(other.broken) {}
+        : grammar(other.grammar),
+          matcher(other.matcher.Fork()),
+          whitespace(other.whitespace),
+          broken(other.broken) {}
     State& operator=(const State&) = delete;
 
     // Calls it within the limit of time. False, and the position is lost for good, when the engine
@@ -41,6 +45,7 @@ struct GrammarMatcher::State {
 
     SharedGrammar grammar;
     xgrammar::GrammarMatcher matcher;
+    WhitespaceRun whitespace;
     bool broken = false;  // nothing may come
 };
 
@@ -69,6 +74,7 @@ bool GrammarMatcher::fill_mask(std::span<uint32_t> mask) {
         restricted = state.matcher.FillNextTokenBitmask(&tensor);
     });
     if (!filled) std::fill(mask.begin(), mask.end(), 0u);
+    if (restricted) state.whitespace.limit(mask);
     return restricted;
 }
 
@@ -76,6 +82,7 @@ bool GrammarMatcher::accept(int32_t token) {
     if (has_ended()) return false;
     bool accepted = false;
     state_->run([&] { accepted = state_->matcher.AcceptToken(token); });
+    if (accepted) state_->whitespace.accept(token);
     return accepted;
 }
 
@@ -83,11 +90,14 @@ bool GrammarMatcher::accept_text(std::string_view text) {
     if (has_ended()) return text.empty();
     bool accepted = false;
     state_->run([&] { accepted = state_->matcher.AcceptString(std::string(text)); });
+    if (accepted) state_->whitespace.accept_text();
     return accepted;
 }
 
 void GrammarMatcher::rollback(int32_t tokens) {
-    if (tokens > 0) state_->run([&] { state_->matcher.Rollback(tokens); });
+    if (tokens <= 0) return;
+    state_->run([&] { state_->matcher.Rollback(tokens); });
+    state_->whitespace.rollback(tokens);
 }
 
 std::string GrammarMatcher::forced_text() {
