@@ -1,6 +1,9 @@
 // Positions in a grammar: masks, tokens, taking back, copies.
 #include "lib/grammar/grammar_matcher.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "tests/lib/grammar/grammar_fixture.h"
 
 namespace nvllm {
@@ -40,6 +43,33 @@ TEST_CASE("tokens are taken back, the end token included") {
     CHECK(allowed_tokens(matcher) == Tokens{token('b'), token('c'), kEnd});
     matcher.rollback(1);
     CHECK(allowed_tokens(matcher) == Tokens{token('a')});
+}
+
+TEST_CASE("bytes that are no UTF-8 are not allowed: surrogates, overlong forms, beyond Unicode") {
+    const auto offers = [](const std::pair<GrammarKind, const char*>& given,
+                           std::string_view before, int byte) {
+        GrammarMatcher matcher(compiled(given.first, given.second));
+        for (const char one : before) REQUIRE(matcher.accept(token(one)));
+        return std::ranges::count(allowed_tokens(matcher), byte) > 0;
+    };
+    const auto quoted = std::pair(GrammarKind::json_schema, R"({"type": "string"})");
+    const auto limited =
+        std::pair(GrammarKind::json_schema, R"({"type": "string", "maxLength": 4})");
+    for (const auto& given : {quoted, limited}) {
+        CHECK(offers(given, "\"\xed", 0x9f));
+        CHECK_FALSE(offers(given, "\"\xed", 0xa0));
+        CHECK_FALSE(offers(given, "\"\xed", 0xbf));
+        CHECK_FALSE(offers(given, "\"\xe0", 0x9f));
+        CHECK_FALSE(offers(given, "\"\xf4", 0x90));
+        CHECK_FALSE(offers(given, "\"", 0xc0));
+        CHECK(offers(given, "\"\xee", 0x80));
+    }
+    for (const auto& given :
+         {std::pair(GrammarKind::regex, "[^a]{2}"), std::pair(GrammarKind::regex, ".{2}"),
+          std::pair(GrammarKind::grammar, "root ::= [^a] [^b]")}) {
+        CHECK(offers(given, "\xed", 0x9f));
+        CHECK_FALSE(offers(given, "\xed", 0xa0));
+    }
 }
 
 TEST_CASE("copies go on apart") {
