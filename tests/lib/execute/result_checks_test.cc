@@ -67,6 +67,18 @@ TEST_CASE("an answer to the plan is taken, also when a sequence failed") {
     check_step_result(three_entries(), result, kVocab);
 }
 
+TEST_CASE("a token that its mask forbids is refused, in each row") {
+    BatchPlan plan = entries_with_drafts();
+    const auto words = static_cast<size_t>((kVocab + 31) / 32);
+    plan.extras[0].token_mask.assign(4 * words, ~uint32_t{0});
+    check_step_result(plan, accepted_drafts(), kVocab);
+    for (const auto& [row, token] : {std::pair<size_t, size_t>{0, 7}, {1, 8}, {2, 10}}) {
+        BatchPlan forbids = plan;
+        forbids.extras[0].token_mask[row * words + token / 32] &= ~(uint32_t{1} << (token % 32));
+        CHECK_THROWS_AS(check_step_result(forbids, accepted_drafts(), kVocab), Error);
+    }
+}
+
 TEST_CASE("accepted drafts are those of the plan, and one token follows them") {
     check_step_result(entries_with_drafts(), accepted_drafts(), kVocab);
     CHECK_THROWS_AS(check_step_result(three_entries(), accepted_drafts(), kVocab), Error);
