@@ -22,15 +22,14 @@ struct Parts {
     Json calls = Json::array();
     Json results = Json::array();  // messages of the role "tool"
     std::string reasoning;
+    std::vector<std::string>& ignored;
 };
 
 Fault unknown_block(const std::string& position, const Json& type) {
     const std::string field = position + ".type";
     if (!type.is_string()) return field_fault(field, "must say what the block is");
-    return {ErrorKind::bad_data,
-            fmt::format("'{}' is '{}', but this model reads text only", field,
-                        type.get<std::string>().substr(0, 64)),
-            field, "unsupported_parameter"};
+    return unsupported_field(field, fmt::format("is '{}', but this model reads text only",
+                                                type.get<std::string>().substr(0, 64)));
 }
 
 std::optional<Fault> add_text(const Json& block, const std::string& position, Json& texts) {
@@ -58,6 +57,10 @@ std::optional<Fault> read_texts(const Json& content, const std::string& position
 std::optional<Fault> add_result(const Json& block, const std::string& position, Parts& parts) {
     if (!is_text(block, "tool_use_id"))
         return field_fault(position + ".tool_use_id", "must be the id of a call");
+    // That it failed must stand in its text: chats have no other place for it.
+    if (block.value("is_error", Json()) == Json(true)) {
+        parts.ignored.push_back(position + ".is_error");
+    }
     Json texts = Json::array();
     const Json content = block.value("content", Json());
     if (!content.is_null()) {
@@ -88,7 +91,10 @@ std::optional<Fault> read_block(const Json& block, const std::string& position, 
     if (type == Json("text")) return add_text(block, position, parts.texts);
     if (type == Json("tool_result") && !is_assistant) return add_result(block, position, parts);
     if (type == Json("tool_use") && is_assistant) return add_call(block, position, parts);
-    if (type == Json("redacted_thinking") && is_assistant) return std::nullopt;  // not to be read
+    if (type == Json("redacted_thinking") && is_assistant) {  // only its author can read it
+        parts.ignored.push_back(position);
+        return std::nullopt;
+    }
     if (type != Json("thinking") || !is_assistant) return unknown_block(position, type);
     if (!is_text(block, "thinking")) return field_fault(position + ".thinking", "must be a text");
     parts.reasoning += block["thinking"].get<std::string>();
@@ -108,13 +114,14 @@ void add_assistant(Parts parts, Json& chat) {
     chat.push_back(std::move(message));
 }
 
-std::optional<Fault> add_message(const Json& message, const std::string& position, Json& chat) {
+std::optional<Fault> add_message(const Json& message, const std::string& position, Json& chat,
+                                 std::vector<std::string>& ignored) {
     const Json role = message.is_object() ? message.value("role", Json()) : Json();
     const bool is_assistant = role == Json("assistant");
     if (!is_assistant && role != Json("user") && role != Json("system"))
         return field_fault(position + ".role", "must be user or assistant");
     const Json content = message.value("content", Json());
-    Parts parts;
+    Parts parts{.reasoning = {}, .ignored = ignored};
     if (content.is_string()) {
         parts.texts.push_back({{"type", "text"}, {"text", content}});
     } else if (!content.is_array()) {
@@ -138,7 +145,8 @@ std::optional<Fault> add_message(const Json& message, const std::string& positio
 
 }  // namespace
 
-Result<Json> chat_messages(const Json& system, const Json& messages, const RequestLimits& limits) {
+Result<Json> chat_messages(const Json& system, const Json& messages, const RequestLimits& limits,
+                           std::vector<std::string>& ignored) {
     Json chat = Json::array();
     if (!system.is_null()) {
         Json texts = Json::array();
@@ -153,24 +161,27 @@ Result<Json> chat_messages(const Json& system, const Json& messages, const Reque
                                                    messages.size(), limits.max_messages));
     }
     for (size_t i = 0; i < messages.size(); ++i) {
-        if (auto fault = add_message(messages[i], fmt::format("messages[{}]", i), chat))
+        if (auto fault = add_message(messages[i], fmt::format("messages[{}]", i), chat, ignored))
             return *fault;
     }
     return chat;
 }
 
-Result<Json> function_of_tool(const Json& tool, const std::string& position) {
+Result<Json> function_of_tool(const Json& tool, const std::string& position,
+                              std::vector<std::string>& ignored) {
     if (!tool.is_object()) return field_fault(position, "must be an object");
     const Json type = tool.value("type", Json("custom"));
     if (!type.is_null() && type != Json("custom")) {
         const std::string shown = type.is_string() ? type.get<std::string>().substr(0, 64) : "";
-        return Fault{ErrorKind::bad_data,
-                     fmt::format("'{}.type' is '{}', a tool of another server: only tools with an "
-                                 "input_schema can be called here",
-                                 position, shown),
-                     position + ".type", "unsupported_parameter"};
+        return unsupported_field(
+            position + ".type",
+            fmt::format("is '{}', a tool of another server: only tools with an input_schema can be "
+                        "called here",
+                        shown));
     }
     if (!is_text(tool, "name")) return field_fault(position + ".name", "must be a text");
+    name_others(tool, {"type", "name", "description", "input_schema", "strict", "cache_control"},
+                position, ignored);
     Json function = {{"name", tool["name"]}};
     for (const auto& [key, name] :
          {std::pair{"description", "description"}, std::pair{"input_schema", "parameters"},

@@ -14,15 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Null where it is absent.
-Json take(Json& object, const char* name) {
-    const auto found = object.find(name);
-    if (found == object.end()) return nullptr;
-    Json value = std::move(*found);
-    object.erase(found);
-    return value;
-}
-
 // Fields that both know, under the name of a chat.
 constexpr std::pair<const char*, const char*> kSame[] = {
     {"model", "model"},
@@ -34,12 +25,13 @@ constexpr std::pair<const char*, const char*> kSame[] = {
     {"stream", "stream"},
     {"chat_template_kwargs", "chat_template_kwargs"}};
 
-std::optional<Fault> read_tools(const Json& tools, const RequestLimits& limits, Json& chat) {
+std::optional<Fault> read_tools(const Json& tools, const RequestLimits& limits, Json& chat,
+                                std::vector<std::string>& ignored) {
     if (tools.is_null()) return std::nullopt;
     if (auto fault = check_tools(tools, limits)) return fault;
     Json functions = Json::array();
     for (size_t i = 0; i < tools.size(); ++i) {
-        auto function = function_of_tool(tools[i], fmt::format("tools[{}]", i));
+        auto function = function_of_tool(tools[i], fmt::format("tools[{}]", i), ignored);
         if (!function) return function.fault();
         functions.push_back(*std::move(function));
     }
@@ -74,6 +66,7 @@ std::optional<Fault> read_thinking(const Json& thinking, Json& chat,
     if (!is_on && type != Json("disabled"))
         return field_fault("thinking.type", "must be enabled, disabled or adaptive");
     chat["enable_thinking"] = is_on;
+    name_others(thinking, {"type", "display", "budget_tokens"}, "thinking", ignored);
     if (thinking.value("display", Json()) == Json("omitted")) chat["include_reasoning"] = false;
     const Json budget = thinking.value("budget_tokens", Json());
     if (budget.is_null()) return std::nullopt;
@@ -84,9 +77,11 @@ std::optional<Fault> read_thinking(const Json& thinking, Json& chat,
 }
 
 // {"effort": ..., "format": {"type": "json_schema", "schema": ...}}
-std::optional<Fault> read_output(const Json& output, Json& chat) {
+std::optional<Fault> read_output(const Json& output, Json& chat,
+                                 std::vector<std::string>& ignored) {
     if (output.is_null()) return std::nullopt;
     if (!output.is_object()) return field_fault("output_config", "must be an object");
+    name_others(output, {"effort", "format"}, "output_config", ignored);
     if (const Json effort = output.value("effort", Json()); !effort.is_null()) {
         chat["reasoning_effort"] = effort;
     }
@@ -105,7 +100,8 @@ std::optional<Fault> read_output(const Json& output, Json& chat) {
 // What is said of the prompt, as fields of a chat.
 std::optional<Fault> read_prompt(Json& body, const RequestLimits& limits, Json& chat,
                                  std::vector<std::string>& ignored) {
-    auto messages = chat_messages(take(body, "system"), take(body, "messages"), limits);
+    auto messages =
+        chat_messages(take_member(body, "system"), take_member(body, "messages"), limits, ignored);
     if (!messages) return messages.fault();
     chat["messages"] = *std::move(messages);
     const Json& last = chat["messages"].back();
@@ -114,9 +110,9 @@ std::optional<Fault> read_prompt(Json& body, const RequestLimits& limits, Json& 
         chat["continue_final_message"] = true;
         chat["add_generation_prompt"] = false;
     }
-    if (auto fault = read_tools(take(body, "tools"), limits, chat)) return fault;
-    if (auto fault = read_thinking(take(body, "thinking"), chat, ignored)) return fault;
-    return read_output(take(body, "output_config"), chat);
+    if (auto fault = read_tools(take_member(body, "tools"), limits, chat, ignored)) return fault;
+    if (auto fault = read_thinking(take_member(body, "thinking"), chat, ignored)) return fault;
+    return read_output(take_member(body, "output_config"), chat, ignored);
 }
 
 Fault renamed(Fault fault) {
@@ -136,9 +132,10 @@ Result<GenerationRequest> read_message_request(Json body, const SamplingParams& 
         return field_fault("max_tokens", "is needed: an integer of at least 1");
     Json chat = Json::object();
     if (auto fault = read_prompt(body, limits, chat, *ignored)) return *fault;
-    if (auto fault = read_choice(take(body, "tool_choice"), chat)) return *fault;
+    if (auto fault = read_choice(take_member(body, "tool_choice"), chat)) return *fault;
     for (const auto& [name, name_of_chat] : kSame) {
-        if (Json value = take(body, name); !value.is_null()) chat[name_of_chat] = std::move(value);
+        if (Json value = take_member(body, name); !value.is_null())
+            chat[name_of_chat] = std::move(value);
     }
     auto request = read_chat_request(std::move(chat), defaults, limits);
     if (!request) return renamed(request.fault());
@@ -154,7 +151,7 @@ Result<ChatPrompt> read_message_prompt(Json body, const RequestLimits& limits,
     Json chat = Json::object();
     if (auto fault = read_prompt(body, limits, chat, ignored)) return *fault;
     for (const char* name : {"include_reasoning", "response_format"}) chat.erase(name);
-    if (Json kwargs = take(body, "chat_template_kwargs"); !kwargs.is_null()) {
+    if (Json kwargs = take_member(body, "chat_template_kwargs"); !kwargs.is_null()) {
         chat["chat_template_kwargs"] = std::move(kwargs);
     }
     return read_chat_prompt(std::move(chat), limits);

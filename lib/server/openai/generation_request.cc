@@ -17,11 +17,6 @@ using Json = nlohmann::ordered_json;
 // Of completions, where the client and the model's generation_config.json say nothing.
 constexpr int32_t kCompletionTokens = 16;
 
-Fault unsupported(std::string field, const std::string& complaint) {
-    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), std::move(field),
-            "unsupported_parameter"};
-}
-
 // The fields of one body, taken out one after the other.
 class Fields {
   public:
@@ -31,10 +26,7 @@ class Fields {
 
     // Null counts as absent.
     std::optional<Json> take(const char* name) {
-        const auto found = rest_.find(name);
-        if (found == rest_.end()) return std::nullopt;
-        Json value = std::move(*found);
-        rest_.erase(found);
+        Json value = take_member(rest_, name);
         if (value.is_null()) return std::nullopt;
         return value;
     }
@@ -91,7 +83,7 @@ class Fields {
 void take_streaming(Fields& fields, const RequestLimits& limits, GenerationRequest& request) {
     fields.take_bool("stream", request.stream);
     if (request.stream && !limits.allows_streaming) {
-        fields.keep(unsupported("stream", "is switched off at this server (--no-streaming)"));
+        fields.keep(unsupported_field("stream", "is switched off at this server (--no-streaming)"));
     }
     fields.take_bool("return_progress", request.return_progress);
     fields.take_bool("return_token_ids", request.return_token_ids);
@@ -129,15 +121,15 @@ void take_tools(Fields& fields, const RequestLimits& limits, GenerationRequest& 
 void refuse_tool_choice(Fields& fields) {
     const Json choice = fields.take("tool_choice").value_or(Json("none"));
     if (choice != Json("none") && choice != Json("auto")) {
-        fields.keep(
-            unsupported("tool_choice", "can only be none or auto: a completion has no tools"));
+        fields.keep(unsupported_field("tool_choice",
+                                      "can only be none or auto: a completion has no tools"));
     }
 }
 
 void take_modalities(Fields& fields) {
     const auto modalities = fields.take("modalities");
     if (modalities && *modalities != Json::array({"text"})) {
-        fields.keep(unsupported("modalities", "can only be [\"text\"]"));
+        fields.keep(unsupported_field("modalities", "can only be [\"text\"]"));
     }
 }
 
@@ -175,9 +167,9 @@ std::optional<Fault> check_template(const Json& body, const RequestLimits& limit
     const auto given = body.find("chat_template");
     if (limits.takes_chat_templates || given == body.end() || given->is_null()) return std::nullopt;
     if (*given == Json("")) return std::nullopt;
-    return unsupported("chat_template",
-                       "is refused: this server takes no templates of requests "
-                       "(--trust-request-chat-template)");
+    return unsupported_field("chat_template",
+                             "is refused: this server takes no templates of requests "
+                             "(--trust-request-chat-template)");
 }
 
 bool has_messages(const Json& body) {

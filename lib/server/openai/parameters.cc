@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/engine/options/request_json.h"
@@ -126,6 +127,29 @@ std::optional<ParameterUse> parameter_use(std::string_view name, CallKind kind) 
 
 Fault field_fault(std::string name, const std::string& complaint) {
     return {ErrorKind::bad_data, fmt::format("'{}' {}", name, complaint), std::move(name)};
+}
+
+Fault unsupported_field(std::string name, const std::string& complaint) {
+    Fault fault = field_fault(std::move(name), complaint);
+    fault.code = "unsupported_parameter";
+    return fault;
+}
+
+Json take_member(Json& object, const char* name) {
+    const auto found = object.find(name);
+    if (found == object.end()) return nullptr;
+    Json value = std::move(*found);
+    object.erase(found);
+    return value;
+}
+
+void name_others(const Json& object, std::initializer_list<std::string_view> known,
+                 const std::string& path, std::vector<std::string>& ignored) {
+    if (!object.is_object()) return;
+    for (const auto& [name, value] : object.items()) {
+        const bool is_known = std::ranges::find(known, std::string_view(name)) != known.end();
+        if (!is_known && !value.is_null()) ignored.push_back(fmt::format("{}.{}", path, name));
+    }
 }
 
 Result<std::vector<std::string>> take_idle_fields(Json& body, CallKind kind, bool is_strict) {

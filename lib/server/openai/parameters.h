@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -39,6 +40,15 @@ std::optional<ParameterUse> parameter_use(std::string_view name, CallKind kind);
 
 // "'x' must be a string".
 Fault field_fault(std::string name, const std::string& complaint);
+// The same of a value that asks for what this server does not do, code unsupported_parameter.
+Fault unsupported_field(std::string name, const std::string& complaint);
+
+// The value of a member, which is gone afterwards; null where it was absent.
+nlohmann::ordered_json take_member(nlohmann::ordered_json& object, const char* name);
+// Adds to `ignored` the members of `object` that are not null and not in `known`, as "path.name".
+void name_others(const nlohmann::ordered_json& object,
+                 std::initializer_list<std::string_view> known, const std::string& path,
+                 std::vector<std::string>& ignored);
 
 // Takes out of `body` all that does nothing for a call of this kind, and gives back the names; or
 // the first field that is refused (one that is not built, or with `is_strict` an unknown one) and

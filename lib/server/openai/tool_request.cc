@@ -19,10 +19,8 @@ std::optional<Fault> check_kind(const Json& tool, size_t index) {
     if (type == Json("function")) return std::nullopt;
     const std::string field = fmt::format("tools[{}].type", index);
     if (!type.is_string()) return field_fault(field, "must be \"function\"");
-    return Fault{ErrorKind::bad_data,
-                 fmt::format("'{}' is '{}', but only functions can be called here", field,
-                             type.get<std::string>().substr(0, 64)),
-                 field, "unsupported_parameter"};
+    return unsupported_field(field, fmt::format("is '{}', but only functions can be called here",
+                                                type.get<std::string>().substr(0, 64)));
 }
 
 // Null and absence mean false.

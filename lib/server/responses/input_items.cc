@@ -17,9 +17,8 @@ using Json = nlohmann::ordered_json;
 
 Fault refused(const std::string& field, const Json& type, const char* why) {
     if (!type.is_string()) return field_fault(field, "must be a text");
-    return {ErrorKind::bad_data,
-            fmt::format("'{}' is '{}', but {}", field, type.get<std::string>().substr(0, 64), why),
-            field, "unsupported_parameter"};
+    return unsupported_field(
+        field, fmt::format("is '{}', but {}", type.get<std::string>().substr(0, 64), why));
 }
 
 Json value_of(const Json& object, const char* key) {
@@ -66,7 +65,8 @@ Json& open_answer(Json& messages, bool& is_open) {
 
 class ItemReader {
   public:
-    explicit ItemReader(Json& messages) : messages_(messages) {}
+    ItemReader(Json& messages, std::vector<std::string>& ignored)
+        : messages_(messages), ignored_(ignored) {}
 
     std::optional<Fault> read(const Json& item, const std::string& position) {
         const Json type = value_of(item, "type");
@@ -126,6 +126,7 @@ class ItemReader {
 
     // The text itself where it is there, else its summary.
     std::optional<Fault> reasoning(const Json& item, const std::string& position) {
+        name_others(item, {"type", "id", "status", "content", "summary"}, position, ignored_);
         for (const char* key : {"content", "summary"}) {
             const Json parts = value_of(item, key);
             if (parts.is_null() || (parts.is_array() && parts.empty())) continue;
@@ -139,12 +140,14 @@ class ItemReader {
     }
 
     Json& messages_;
+    std::vector<std::string>& ignored_;
     bool is_open_ = false;
 };
 
 }  // namespace
 
-std::optional<Fault> add_input(const Json& input, const RequestLimits& limits, Json& messages) {
+std::optional<Fault> add_input(const Json& input, const RequestLimits& limits, Json& messages,
+                               std::vector<std::string>& ignored) {
     if (input.is_string()) {
         messages.push_back({{"role", "user"}, {"content", input}});
         return std::nullopt;
@@ -154,19 +157,21 @@ std::optional<Fault> add_input(const Json& input, const RequestLimits& limits, J
         return field_fault("input", fmt::format("has {} entries; it must have at most {}",
                                                 input.size(), limits.max_messages));
     }
-    ItemReader reader(messages);
+    ItemReader reader(messages, ignored);
     for (size_t i = 0; i < input.size(); ++i) {
         if (auto fault = reader.read(input[i], fmt::format("input[{}]", i))) return fault;
     }
     return std::nullopt;
 }
 
-Result<Json> function_of_response_tool(const Json& tool, const std::string& position) {
+Result<Json> function_of_response_tool(const Json& tool, const std::string& position,
+                                       std::vector<std::string>& ignored) {
     const Json type = value_of(tool, "type");
     if (type != Json("function"))
         return refused(position + ".type", type, "only functions can be called here");
     if (!value_of(tool, "name").is_string())
         return field_fault(position + ".name", "must be the name of the function");
+    name_others(tool, {"type", "name", "description", "parameters", "strict"}, position, ignored);
     Json function = Json::object();
     for (const char* key : {"name", "description", "parameters", "strict"}) {
         if (const Json value = value_of(tool, key); !value.is_null()) function[key] = value;

@@ -15,19 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json take(Json& object, const char* name) {
-    const auto found = object.find(name);
-    if (found == object.end()) return nullptr;
-    Json value = std::move(*found);
-    object.erase(found);
-    return value;
-}
-
-Fault unsupported(const std::string& field, const char* complaint) {
-    return {ErrorKind::bad_data, fmt::format("'{}' {}", field, complaint), field,
-            "unsupported_parameter"};
-}
-
 // Fields that both know, under the name of a chat.
 constexpr std::pair<const char*, const char*> kSame[] = {
     {"model", "model"},
@@ -54,7 +41,7 @@ class Reader {
         }
         if (auto fault = read_input(std::move(earlier))) return *fault;
         for (const auto& [name, name_of_chat] : kSame) {
-            if (Json value = take(body_, name); !value.is_null())
+            if (Json value = take_member(body_, name); !value.is_null())
                 chat_[name_of_chat] = std::move(value);
         }
         return std::move(chat_);
@@ -62,18 +49,18 @@ class Reader {
 
   private:
     std::optional<Fault> read_store() {
-        const Json store = take(body_, "store");
+        const Json store = take_member(body_, "store");
         if (!store.is_null() && !store.is_boolean())
             return field_fault("store", "must be true or false");
         settings_.is_stored = store != Json(false);
-        const Json previous = take(body_, "previous_response_id");
+        const Json previous = take_member(body_, "previous_response_id");
         if (previous.is_string()) settings_.previous_id = previous.get<std::string>();
         if (previous.is_null() || previous.is_string()) return std::nullopt;
         return field_fault("previous_response_id", "must be a text");
     }
 
     std::optional<Fault> read_metadata() {
-        const Json metadata = take(body_, "metadata");
+        const Json metadata = take_member(body_, "metadata");
         if (!metadata.is_null() && !metadata.is_object())
             return field_fault("metadata", "must be an object");
         if (!metadata.is_null()) settings_.metadata = write_json(metadata);
@@ -81,7 +68,7 @@ class Reader {
     }
 
     std::optional<Fault> read_instructions() {
-        instructions_ = take(body_, "instructions");
+        instructions_ = take_member(body_, "instructions");
         if (!instructions_.is_null() && !instructions_.is_string())
             return field_fault("instructions", "must be a text");
         settings_.instructions = write_json(instructions_);
@@ -89,12 +76,13 @@ class Reader {
     }
 
     std::optional<Fault> read_tools() {
-        const Json tools = take(body_, "tools");
+        const Json tools = take_member(body_, "tools");
         if (tools.is_null()) return std::nullopt;
         if (auto fault = check_tools(tools, limits_)) return fault;
         Json functions = Json::array();
         for (size_t i = 0; i < tools.size(); ++i) {
-            auto function = function_of_response_tool(tools[i], fmt::format("tools[{}]", i));
+            auto function =
+                function_of_response_tool(tools[i], fmt::format("tools[{}]", i), ignored_);
             if (!function) return function.fault();
             functions.push_back(*std::move(function));
         }
@@ -104,7 +92,7 @@ class Reader {
     }
 
     std::optional<Fault> read_choice() {
-        const Json choice = take(body_, "tool_choice");
+        const Json choice = take_member(body_, "tool_choice");
         if (choice.is_null()) return std::nullopt;
         chat_["tool_choice"] = choice;
         settings_.tool_choice = write_json(choice);
@@ -113,10 +101,11 @@ class Reader {
 
     // {"format": {"type": "json_schema", "name": ..., "schema": ...}}
     std::optional<Fault> read_text() {
-        const Json text = take(body_, "text");
+        const Json text = take_member(body_, "text");
         settings_.text = R"({"format":{"type":"text"}})";
         if (text.is_null()) return std::nullopt;
         if (!text.is_object()) return field_fault("text", "must be an object");
+        name_others(text, {"format"}, "text", ignored_);
         const Json format = text.value("format", Json());
         if (format.is_null()) return std::nullopt;
         const Json type = format.is_object() ? format.value("type", Json()) : Json();
@@ -134,7 +123,7 @@ class Reader {
     }
 
     std::optional<Fault> read_reasoning() {
-        const Json reasoning = take(body_, "reasoning");
+        const Json reasoning = take_member(body_, "reasoning");
         settings_.reasoning = R"({"effort":null,"summary":null})";
         if (reasoning.is_null()) return std::nullopt;
         if (!reasoning.is_object()) return field_fault("reasoning", "must be an object");
@@ -142,9 +131,8 @@ class Reader {
             if (!effort.is_string()) return field_fault("reasoning.effort", "must be a text");
             chat_["reasoning_effort"] = effort;
         }
-        // The reasoning itself is given.
-        if (!reasoning.value("summary", Json()).is_null())
-            ignored_.emplace_back("reasoning.summary");
+        // Of a summary, too: the reasoning itself is given.
+        name_others(reasoning, {"effort"}, "reasoning", ignored_);
         settings_.reasoning = write_json(reasoning);
         return std::nullopt;
     }
@@ -154,18 +142,19 @@ class Reader {
         const Json most = body_.value("max_output_tokens", Json());
         if (!most.is_null() && (!most.is_number_integer() || most < 1))
             return field_fault("max_output_tokens", "must be an integer of at least 1");
-        if (take(body_, "background") == Json(true))
-            return unsupported("background",
-                               "cannot be true: a response is made while it is asked for");
-        const Json truncation = take(body_, "truncation");
+        if (take_member(body_, "background") == Json(true))
+            return unsupported_field("background",
+                                     "cannot be true: a response is made while it is asked for");
+        const Json truncation = take_member(body_, "truncation");
         if (!truncation.is_null() && truncation != Json("disabled"))
-            return unsupported("truncation", "can only be disabled");
+            return unsupported_field("truncation", "can only be disabled");
         return std::nullopt;
     }
 
     std::optional<Fault> read_input(Json earlier) {
         Json messages = earlier.is_array() ? std::move(earlier) : Json::array();
-        if (auto fault = add_input(take(body_, "input"), limits_, messages)) return fault;
+        if (auto fault = add_input(take_member(body_, "input"), limits_, messages, ignored_))
+            return fault;
         settings_.messages = write_json(messages);
         if (instructions_.is_string()) {
             const Json first = {{"role", "system"}, {"content", instructions_}};
