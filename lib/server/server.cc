@@ -34,10 +34,10 @@ namespace {
 using std::chrono::milliseconds;
 
 // Length of the queue of the tokenizer threads, in tasks.
+constexpr size_t kMaxWaitingTasks = 8192;
 // A grammar takes seconds at the worst: few wait for them.
 constexpr int32_t kGrammarThreads = 2;
 constexpr size_t kMaxWaitingGrammars = 256;
-constexpr size_t kMaxWaitingTasks = 8192;
 // How long last events and farewells may take to be written.
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kFarewellOfAbort{500};
@@ -227,9 +227,7 @@ class Server::Core {
         if (route == nullptr) route = route_table().find(request.path);
         transaction->error_form = route->errors;
         if (!route->is_off_loop) return run_route(*route, context, transaction);
-        const bool has_room =
-            text.try_run([this, route, transaction] { run_route(*route, context, transaction); });
-        if (has_room) return;
+        if (run_off_loop(*route, transaction)) return;
         transaction->respond(error_response({.status = config.admission.overload_status,
                                              .message = "too many requests wait to be read",
                                              .code = "queue_full",
@@ -237,14 +235,31 @@ class Server::Core {
                                              .type = "overloaded_error"}));
     }
 
+    // False when too many tasks wait.
+    bool run_off_loop(const Route& route, const TransactionPointer& transaction) {
+        return text.try_run(
+            [this, &route, transaction] { run_route(route, context, transaction); });
+    }
+
+    // The endpoint was a route when the batch was made, perhaps by another build.
+    bool start_line(const std::shared_ptr<BatchTransaction>& line) {
+        const Route* route = route_table().find("POST", line->request().path);
+        if (route == nullptr) {
+            line->respond(error_response({.status = 404,
+                                          .message = "this server has no such endpoint",
+                                          .code = "not_found"}));
+            return true;
+        }
+        line->error_form = route->errors;
+        if (!line->acting_key->empty()) line->notes.set_key(*line->acting_key);
+        return run_off_loop(*route, line);
+    }
+
     std::unique_ptr<BatchService> make_batches() {
         if (!config.batches.is_on()) return nullptr;
         return std::make_unique<BatchService>(
-            config.batches, [this](std::shared_ptr<BatchTransaction> line) {
-                const Route* route = route_table().find("POST", line->request().path);
-                if (!line->acting_key->empty()) line->notes.set_key(*line->acting_key);
-                return text.try_run([this, route, line] { run_route(*route, context, line); });
-            });
+            config.batches,
+            [this](const std::shared_ptr<BatchTransaction>& line) { return start_line(line); });
     }
 
     void name_request(HttpTransaction& transaction) {

@@ -72,6 +72,9 @@ class Batches(unittest.TestCase):
         self.assertEqual([one["id"] for one in server.must(server.get("/v1/batches"))["data"]], [batch["id"]])
         files = server.must(server.get("/v1/files?purpose=batch_output&limit=1"))
         self.assertEqual((len(files["data"]), files["has_more"]), (1, True))
+        oldest = server.must(server.get("/v1/files?order=asc"))["data"][0]
+        self.assertEqual(oldest["id"], file["id"])
+        self.assertEqual(server.get("/v1/files?order=up").error["param"], "order")
         removed = server.must(server.request("DELETE", f"/v1/files/{file['id']}"))
         self.assertEqual(removed, {"id": file["id"], "object": "file", "deleted": True})
         self.assertEqual(server.get(f"/v1/files/{file['id']}").status, 404)

@@ -45,6 +45,12 @@ std::optional<Complaint> check_line(const Json& line, std::string_view endpoint)
                          fmt::format("'url' must be {}, the endpoint of the batch", endpoint),
                          "url"};
     }
+    for (const auto& [name, value] : line.items()) {
+        if (name == "custom_id" || name == "method" || name == "url" || name == "body") continue;
+        return Complaint{"unknown_parameter",
+                         fmt::format("'{}' is not known to lines of a batch", name.substr(0, 64)),
+                         name.substr(0, 64)};
+    }
     const Json body = line.value("body", Json());
     if (!body.is_object()) {
         return Complaint{"missing_required_parameter", "'body' must be an object", "body"};

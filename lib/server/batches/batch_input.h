@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/server/openai/batch_types.h"
+#include "lib/server/batches/batch_types.h"
 
 namespace nvllm::server {
 

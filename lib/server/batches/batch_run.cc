@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 
 #include "lib/base/json.h"
 
@@ -81,7 +82,7 @@ bool BatchRun::begin() {
     if (!input.errors.empty()) {
         parts_.batches.change(batch_.id, [&](Batch& batch) {
             batch.status = "failed";
-            batch.failed_at = seconds_now();
+            batch.failed_at = std::time(nullptr);
             batch.errors.emplace().data = std::move(input.errors);
         });
         return false;
@@ -92,7 +93,7 @@ bool BatchRun::begin() {
         batch.request_counts.total = static_cast<int64_t>(lines_.size());
         if (batch.status != "validating") return;  // cancelled meanwhile
         batch.status = "in_progress";
-        batch.in_progress_at = seconds_now();
+        batch.in_progress_at = std::time(nullptr);
     });
     return true;
 }
@@ -123,7 +124,7 @@ BatchRun::Outcome BatchRun::outcome() {
     if (waiting_.empty() && under_way_.empty()) return Outcome::all_done;
     const auto now = parts_.batches.find(owner_, batch_.id);
     if (now && now->status == "cancelling") return Outcome::cancelled;
-    if (batch_.expires_at && seconds_now() >= *batch_.expires_at) return Outcome::expired;
+    if (batch_.expires_at && std::time(nullptr) >= *batch_.expires_at) return Outcome::expired;
     return Outcome::going_on;
 }
 
@@ -225,7 +226,7 @@ void BatchRun::finish(Outcome why) {
         parts_.batches.change(batch_.id, [&](Batch& batch) {
             if (batch.status == "cancelling") return;
             batch.status = "finalizing";
-            batch.finalizing_at = seconds_now();
+            batch.finalizing_at = std::time(nullptr);
         });
     }
     const auto output_id = publish(*output_, kOutput);
@@ -233,7 +234,7 @@ void BatchRun::finish(Outcome why) {
     parts_.batches.change(batch_.id, [&](Batch& batch) {
         batch.output_file_id = output_id;
         batch.error_file_id = error_id;
-        const int64_t now = seconds_now();
+        const int64_t now = std::time(nullptr);
         if (why == Outcome::expired) {
             batch.status = "expired";
             batch.expired_at = now;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
@@ -43,7 +44,7 @@ void BatchStore::write_record(const OwnedBatch& owned) const {
 Batch BatchStore::add(const std::string& owner, Batch batch) {
     batch.id = random_id("batch_");
     batch.status = "validating";
-    batch.created_at = seconds_now();
+    batch.created_at = std::time(nullptr);
     OwnedBatch owned{owner, batch};
     write_record(owned);
     const std::lock_guard lock(mutex_);

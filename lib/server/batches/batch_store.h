@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/server/openai/batch_types.h"
+#include "lib/server/batches/batch_types.h"
 
 namespace nvllm::server {
 

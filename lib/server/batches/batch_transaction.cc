@@ -20,7 +20,9 @@ void BatchTransaction::respond(HttpResponse response) {
         respond.swap(respond_);
         gone.swap(gone_);  // handlers hold the transaction: it must not hold on to what is theirs
     }
-    if (respond) respond(std::move(response));
+    if (!respond) return;
+    put_in_form(error_form, request_id, response);
+    respond(std::move(response));
 }
 
 void BatchTransaction::stream(std::shared_ptr<EventSource>) {

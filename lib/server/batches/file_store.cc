@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "lib/base/file.h"
@@ -20,11 +20,6 @@ namespace fs = std::filesystem;
 std::string random_id(std::string_view prefix) {
     std::random_device device;
     return fmt::format("{}{:08x}{:08x}{:08x}", prefix, device(), device(), device());
-}
-
-int64_t seconds_now() {
-    using std::chrono::duration_cast, std::chrono::seconds, std::chrono::system_clock;
-    return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
 }
 
 FileStore::FileStore(fs::path folder, uint64_t max_bytes)
@@ -72,7 +67,7 @@ Result<StoredFile> FileStore::add(const std::string& owner, std::string name, st
     Entry entry{owner, {}};
     entry.file.id = random_id("file-");
     entry.file.bytes = static_cast<int64_t>(content.size());
-    entry.file.created_at = seconds_now();
+    entry.file.created_at = std::time(nullptr);
     entry.file.filename = std::move(name);
     entry.file.purpose = std::move(purpose);
     write_new_file(path_of(entry.file.id), content);
@@ -90,7 +85,7 @@ void FileStore::adopt(const std::string& owner, const std::string& id, std::stri
     // A process that ended here before may have renamed the file and no more.
     if (fs::exists(path)) rename_path(path, path_of(id));
     entry.file.bytes = static_cast<int64_t>(fs::file_size(path_of(id)));
-    entry.file.created_at = seconds_now();
+    entry.file.created_at = std::time(nullptr);
     entry.file.filename = std::move(name);
     entry.file.purpose = std::move(purpose);
     write_record(entry);

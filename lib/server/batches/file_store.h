@@ -11,14 +11,12 @@
 #include <vector>
 
 #include "lib/base/result.h"
-#include "lib/server/openai/batch_types.h"
+#include "lib/server/batches/batch_types.h"
 
 namespace nvllm::server {
 
 // A random name, which cannot be guessed: `prefix` and 24 hexadecimal digits.
 std::string random_id(std::string_view prefix);
-// Seconds since 1970.
-int64_t seconds_now();
 
 // `owner`, everywhere: the name of the API key that the file belongs to, empty without keys. Others
 // do not see it. Thread-safe. Functions that write throw io when the disk is full or broken.

@@ -196,4 +196,12 @@ schema::Json object_schema() {
     return schema::object(std::move(describer.properties));
 }
 
+// The schemas of types by their names, for #/components/schemas.
+template <typename... Types>
+schema::Json named_schemas() {
+    schema::Json all = schema::Json::object();
+    ((all[Types::kName] = object_schema<Types>()), ...);
+    return all;
+}
+
 }  // namespace nvllm::server

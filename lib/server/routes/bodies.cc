@@ -91,6 +91,17 @@ std::vector<HttpHeader> chosen_model_headers(const ModelSet& models, const std::
     return {{"x-nvllm-model", plain_name(model.name())}};
 }
 
+std::string owner_of(const RouteContext& context, const HttpRequest& request) {
+    const auto authorization = request.authorization();
+    const auto key = authorization ? context.keys.find(*authorization) : std::nullopt;
+    return key ? key->name : "";
+}
+
+std::string owner_of(const RouteContext& context, const HttpTransaction& transaction) {
+    if (transaction.acting_key) return *transaction.acting_key;
+    return owner_of(context, transaction.request());
+}
+
 HttpResponse json_response(const Json& body) {
     HttpResponse response;
     response.body = write_json(body);

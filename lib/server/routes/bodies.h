@@ -40,6 +40,11 @@ HttpHeader ignored_header(const std::vector<std::string>& names);
 std::vector<HttpHeader> chosen_model_headers(const ModelSet& models, const std::string& name,
                                              const HostedModel& model);
 
+// Whose files, batches and kept responses a client sees: the name of its key; empty without keys.
+std::string owner_of(const RouteContext& context, const HttpRequest& request);
+// The same, also of a line of a batch.
+std::string owner_of(const RouteContext& context, const HttpTransaction& transaction);
+
 // A response without a type of its own: the administration's.
 HttpResponse json_response(const nlohmann::ordered_json& body);
 HttpResponse fault_response(const Fault& fault);

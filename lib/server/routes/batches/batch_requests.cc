@@ -14,13 +14,6 @@ HttpResponse batches_are_off() {
          .code = "batches_are_off"});
 }
 
-std::string owner_of(const RouteContext& context, const HttpRequest& request) {
-    const auto authorization = request.authorization();
-    if (!authorization) return {};
-    const auto key = context.keys.find(*authorization);
-    return key ? key->name : std::string();
-}
-
 std::optional<size_t> limit_of(const HttpRequest& request, size_t most, size_t usual) {
     const auto text = request.query_value("limit");
     if (!text) return usual;
@@ -29,6 +22,16 @@ std::optional<size_t> limit_of(const HttpRequest& request, size_t most, size_t u
     const auto [rest, wrong] = std::from_chars(text->data(), end, limit);
     if (wrong != std::errc() || rest != end || limit < 1 || limit > most) return std::nullopt;
     return limit;
+}
+
+std::optional<bool> is_ascending(const HttpRequest& request) {
+    const std::string order = request.query_value("order").value_or("desc");
+    if (order != "asc" && order != "desc") return std::nullopt;
+    return order == "asc";
+}
+
+HttpResponse wrong_order() {
+    return error_response({.message = "'order' must be asc or desc", .param = "order"});
 }
 
 HttpResponse wrong_limit(size_t most) {

@@ -14,11 +14,13 @@ namespace nvllm::server {
 
 // Without --batch-dir.
 HttpResponse batches_are_off();
-// The name of the key that asks; empty without keys.
-std::string owner_of(const RouteContext& context, const HttpRequest& request);
 // "?limit=N", from 1 to `most`; nothing when it is none of these.
 std::optional<size_t> limit_of(const HttpRequest& request, size_t most, size_t usual);
 HttpResponse wrong_limit(size_t most);
+HttpResponse wrong_order();
+
+// "?order=asc" is the oldest first; nothing when it is neither that nor "desc".
+std::optional<bool> is_ascending(const HttpRequest& request);
 
 // Of `items`, the newest first, those after "?after=ID".
 template <typename PageType, typename Item>
@@ -26,6 +28,9 @@ HttpResponse page_response(std::vector<Item> items, const HttpRequest& request, 
                            size_t usual = SIZE_MAX) {
     const auto limit = limit_of(request, most, std::min(usual, most));
     if (!limit) return wrong_limit(most);
+    const auto ascending = is_ascending(request);
+    if (!ascending) return wrong_order();
+    if (*ascending) std::ranges::reverse(items);
     auto begin = items.begin();
     if (const auto after = request.query_value("after")) {
         begin = std::find_if(items.begin(), items.end(),

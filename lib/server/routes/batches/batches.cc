@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ctime>
 
+#include "lib/server/batches/batch_types.h"
 #include "lib/server/http/typed_response.h"
-#include "lib/server/openai/batch_types.h"
 #include "lib/server/openai/parameters.h"
 #include "lib/server/openai/response_content.h"
 #include "lib/server/routes/batches/batch_requests.h"
@@ -106,7 +107,7 @@ Result<Batch> read_batch(Json body) {
     batch.endpoint = std::move(*endpoint);
     batch.completion_window = std::move(*window);
     batch.metadata = std::move(*metadata);
-    batch.expires_at = seconds_now() + *hours * 3600;
+    batch.expires_at = std::time(nullptr) + *hours * 3600;
     return batch;
 }
 
@@ -155,7 +156,7 @@ HttpResponse cancel_response(const RouteContext& context, const HttpRequest& req
         is_too_late = now.has_ended() || now.status == "finalizing";
         if (is_too_late || now.status == "cancelling") return;
         now.status = "cancelling";
-        now.cancelling_at = seconds_now();
+        now.cancelling_at = std::time(nullptr);
     });
     if (is_too_late) {
         return error_response({.status = 409,
@@ -174,6 +175,8 @@ schema::Json batch_content() {
                                          {"metadata", schema::map_of(schema::text()), false}}));
 }
 
+schema::Json batch_types() { return named_schemas<Batch, BatchPage>(); }
+
 }  // namespace
 
 constinit const Route routes::create_batch = {
@@ -182,7 +185,7 @@ constinit const Route routes::create_batch = {
     .access = RouteAccess::user,
     .summary = "Computes the requests of a file when there is room.",
     .is_off_loop = true,
-    .schema = {.response = json_content<Batch>, .other_body = batch_content},
+    .schema = {.response = json_content<Batch>, .other_body = batch_content, .types = batch_types},
     .handle = respond_at_once<create_response>};
 
 constinit const Route routes::batches = {.method = "GET",

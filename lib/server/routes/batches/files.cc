@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "lib/server/batches/batch_types.h"
 #include "lib/server/http/multipart.h"
 #include "lib/server/http/typed_response.h"
-#include "lib/server/openai/batch_types.h"
 #include "lib/server/openai/response_content.h"
 #include "lib/server/routes/batches/batch_requests.h"
 #include "lib/server/routes/bodies.h"
@@ -100,16 +100,19 @@ schema::Json form_content() {
                          schema::object({{"file", std::move(file)}, {"purpose", schema::text()}}));
 }
 
+schema::Json file_types() { return named_schemas<StoredFile, FilePage, RemovedFile>(); }
+
 }  // namespace
 
-constinit const Route routes::upload_file = {
-    .method = "POST",
-    .path = "/v1/files",
-    .access = RouteAccess::user,
-    .summary = "Takes a file, the input of a batch.",
-    .is_off_loop = true,
-    .schema = {.response = json_content<StoredFile>, .other_body = form_content},
-    .handle = respond_at_once<upload_response>};
+constinit const Route routes::upload_file = {.method = "POST",
+                                             .path = "/v1/files",
+                                             .access = RouteAccess::user,
+                                             .summary = "Takes a file, the input of a batch.",
+                                             .is_off_loop = true,
+                                             .schema = {.response = json_content<StoredFile>,
+                                                        .other_body = form_content,
+                                                        .types = file_types},
+                                             .handle = respond_at_once<upload_response>};
 
 constinit const Route routes::files = {
     .method = "GET",

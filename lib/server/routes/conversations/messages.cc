@@ -64,10 +64,8 @@ nlohmann::ordered_json message_content() {
 }
 
 nlohmann::ordered_json message_types() {
-    schema::Json types = schema::Json::object();
-    types[anthropic::Message::kName] = object_schema<anthropic::Message>();
-    types[anthropic::MessageUsage::kName] = object_schema<anthropic::MessageUsage>();
-    types[anthropic::TokenCount::kName] = object_schema<anthropic::TokenCount>();
+    schema::Json types =
+        named_schemas<anthropic::Message, anthropic::MessageUsage, anthropic::TokenCount>();
     types[MessageEvent::kName] = JsonOf<MessageEvent::Any>::schema();
     return types;
 }

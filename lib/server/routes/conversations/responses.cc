@@ -17,13 +17,6 @@ using responses::ResponseEvent;
 
 constexpr std::string_view kPath = "/v1/responses/";
 
-// Whose responses a client sees: those of its key.
-std::string owner_of(const RouteContext& context, const HttpRequest& request) {
-    const auto authorization = request.authorization();
-    const auto key = authorization ? context.keys.find(*authorization) : std::nullopt;
-    return key ? key->name : "";
-}
-
 ApiError not_kept(const std::string& id) {
     return {.status = 404,
             .message = fmt::format("the response '{}' is not kept here", id.substr(0, 128)),
@@ -50,7 +43,7 @@ Result<nlohmann::ordered_json> earlier_messages(RouteContext& context, const std
 }
 
 void start_response(RouteContext& context, const TransactionPointer& transaction) {
-    const std::string owner = owner_of(context, transaction->request());
+    const std::string owner = owner_of(context, *transaction);
     const auto read = [&](nlohmann::ordered_json body,
                           const HostedModel& model) -> Result<GenerationCall> {
         auto earlier = earlier_messages(context, owner, body);
@@ -111,11 +104,7 @@ nlohmann::ordered_json response_content() {
 }
 
 nlohmann::ordered_json response_types() {
-    schema::Json types = schema::Json::object();
-    types[Response::kName] = object_schema<Response>();
-    types[ResponseEvent::kName] = object_schema<ResponseEvent>();
-    types[DeletedResponse::kName] = object_schema<DeletedResponse>();
-    return types;
+    return named_schemas<Response, ResponseEvent, DeletedResponse>();
 }
 
 }  // namespace

@@ -49,6 +49,9 @@ TEST_CASE("lines that are refused") {
     CHECK(first_code(R"({"custom_id":"a","method":"GET"})") == "invalid_method");
     CHECK(first_code(R"({"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{}})") ==
           "mismatched_endpoint");
+    CHECK(first_code(
+              R"({"custom_id":"a","method":"POST","url":"/v1/completions","body":{},"x":1})") ==
+          "unknown_parameter");
     CHECK(first_code(line_of("a", "[]")) == "missing_required_parameter");
     CHECK(first_code(line_of("a", R"({"stream":true})")) == "invalid_value");
 }

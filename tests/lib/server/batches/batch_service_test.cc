@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -230,7 +231,8 @@ TEST_CASE("a batch whose time is over") {
     MadeUpServer server(folder.path());
     server.holds = true;
     const std::string id = server.add(3).id;
-    server.service.batches().change(id, [](Batch& batch) { batch.expires_at = seconds_now() - 1; });
+    server.service.batches().change(
+        id, [](Batch& batch) { batch.expires_at = std::time(nullptr) - 1; });
     server.service.begin();
     const Batch batch = server.wait_for(id, "expired");
     CHECK(server.lines_of(batch.error_file_id).front().at("error").at("code") == "batch_expired");
