@@ -1,8 +1,8 @@
 // White space between two parts of JSON: a model that may write any number of line ends often does
 // so until its answer is cut off.
 //
-// The grammar leaves it free and only masks steer: to count it inside the grammar makes masks ten
-// times as dear.
+// The grammar leaves it free, so that any answer that a schema allows is accepted; masks alone
+// steer.
 #pragma once
 
 #include <algorithm>

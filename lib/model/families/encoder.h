@@ -1,6 +1,6 @@
 // The body that all encoder families share: embeddings and their norm, then blocks that look both
-// ways. A family fills in the parts. The
-// only head there is makes classes: an encoder makes vectors and no text.
+// ways. A family fills in the parts. The only head there is makes classes: an encoder makes vectors
+// and no text.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,7 @@
 // The ops of a head of classes.
 #include "lib/model/layers/classifier_head.h"
 
+#include "kernels/error.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/elementwise.h"
 #include "lib/model/layers/scratch.h"
@@ -21,6 +22,7 @@ void apply_function(const Context& context, ClassifierHead::Function function,
 }  // namespace
 
 TensorView ClassifierHead::apply(const Context& context, const ConstTensorView& hidden) const {
+    NVLLM_CHECK(num_classes > 0, "this model has no head of classes");
     const int64_t rows = hidden.dim(0);
     const TensorView values = take_values(context, DType::f32, {rows, num_classes});
     const ScratchArena::Scope scope(*context.scratch);

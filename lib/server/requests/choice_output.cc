@@ -5,15 +5,14 @@
 
 #include <utility>
 
+#include "lib/base/digest.h"
+
 namespace nvllm::server {
 namespace {
 
-// FNV-1a, then the mixing steps of SplitMix64: close seeds are far apart.
+// The mixing steps of SplitMix64 behind the digest: close seeds are far apart.
 uint64_t hash_of(std::string_view text) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char letter : text) {
-        hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-    }
+    uint64_t hash = digest(text.data(), text.size());
     hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
     hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
     return hash ^ (hash >> 31);

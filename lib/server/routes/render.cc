@@ -29,9 +29,10 @@ void respond_with_prompt(RouteContext& context, const TransactionPointer& transa
     auto asked = read_model_request(context, transaction);
     if (!asked) return;
     HostedModel& model = *asked->model;
-    const auto request =
+    auto request =
         read_chat_request(std::move(asked->body), model.default_sampling(), model.request_limits());
     if (!request) return refuse(transaction, request.fault());
+    request->inputs.front().grammar.reset();  // no part of a prompt, and it takes long to compile
     auto prompt = rendered(request->inputs.front(), *model.engine());
     if (!prompt) return refuse(transaction, prompt.fault());
     add_ignored_header(transaction, request->ignored);
