@@ -79,15 +79,15 @@ std::string response_line(const std::string& custom_id, int status, const std::s
     return fmt::format(
         "{{\"id\":{},\"custom_id\":{},\"response\":{{\"status_code\":{},\"request_id\":{},"
         "\"body\":{}}},\"error\":null}}",
-        json_quoted(random_id("batch_req_")), json_quoted(custom_id), status,
-        json_quoted(request_id), body);
+        json_quoted(new_id("batch_req_")), json_quoted(custom_id), status, json_quoted(request_id),
+        body);
 }
 
 std::string unanswered_line(const std::string& custom_id, std::string_view code,
                             std::string_view message) {
     return fmt::format(
         "{{\"id\":{},\"custom_id\":{},\"response\":null,\"error\":{{\"code\":{},\"message\":{}}}}}",
-        json_quoted(random_id("batch_req_")), json_quoted(custom_id), json_quoted(code),
+        json_quoted(new_id("batch_req_")), json_quoted(custom_id), json_quoted(code),
         json_quoted(message));
 }
 

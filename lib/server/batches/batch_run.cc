@@ -265,7 +265,7 @@ std::optional<std::string> BatchRun::publish(ResultFile& results, const ResultKi
     if (results.known().empty()) return std::nullopt;
     results.flush();
     const Batch named = parts_.batches.change(batch_.id, [&](Batch& batch) {
-        if (!(batch.*(kind.id))) batch.*(kind.id) = random_id("file-");
+        if (!(batch.*(kind.id))) batch.*(kind.id) = new_id("file-");
     });
     adopt(*(named.*(kind.id)), kind);
     return named.*(kind.id);

@@ -42,7 +42,7 @@ void BatchStore::write_record(const OwnedBatch& owned) const {
 }
 
 Batch BatchStore::add(const std::string& owner, Batch batch) {
-    batch.id = random_id("batch_");
+    batch.id = new_id("batch_");
     batch.status = "validating";
     batch.created_at = std::time(nullptr);
     OwnedBatch owned{owner, batch};
@@ -67,21 +67,16 @@ std::vector<Batch> BatchStore::list(const std::string& owner) const {
             if (owned.owner == owner) batches.push_back(owned.batch);
         }
     }
-    std::ranges::stable_sort(batches, std::greater(), &Batch::created_at);
+    std::ranges::reverse(batches);
     return batches;
 }
 
 std::optional<OwnedBatch> BatchStore::first_open() const {
     const std::lock_guard lock(mutex_);
-    const OwnedBatch* oldest = nullptr;
     for (const auto& [id, owned] : batches_) {
-        if (owned.batch.has_ended()) continue;
-        if (oldest == nullptr || owned.batch.created_at < oldest->batch.created_at) {
-            oldest = &owned;
-        }
+        if (!owned.batch.has_ended()) return owned;
     }
-    if (oldest == nullptr) return std::nullopt;
-    return *oldest;
+    return std::nullopt;
 }
 
 Batch BatchStore::change(const std::string& id, const std::function<void(Batch&)>& change) {

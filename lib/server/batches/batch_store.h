@@ -45,7 +45,7 @@ class BatchStore {
 
     const std::filesystem::path folder_;
     mutable std::mutex mutex_;
-    std::map<std::string, OwnedBatch> batches_;
+    std::map<std::string, OwnedBatch> batches_;  // by id, so the oldest first
 };
 
 }  // namespace nvllm::server

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <random>
 
@@ -17,9 +18,11 @@ namespace nvllm::server {
 
 namespace fs = std::filesystem;
 
-std::string random_id(std::string_view prefix) {
+std::string new_id(std::string_view prefix) {
+    using std::chrono::duration_cast, std::chrono::microseconds, std::chrono::system_clock;
+    const auto now = duration_cast<microseconds>(system_clock::now().time_since_epoch());
     std::random_device device;
-    return fmt::format("{}{:08x}{:08x}{:08x}", prefix, device(), device(), device());
+    return fmt::format("{}{:016x}{:08x}{:08x}", prefix, now.count(), device(), device());
 }
 
 FileStore::FileStore(fs::path folder, uint64_t max_bytes)
@@ -65,7 +68,7 @@ Result<StoredFile> FileStore::add(const std::string& owner, std::string name, st
         }
     }
     Entry entry{owner, {}};
-    entry.file.id = random_id("file-");
+    entry.file.id = new_id("file-");
     entry.file.bytes = static_cast<int64_t>(content.size());
     entry.file.created_at = std::time(nullptr);
     entry.file.filename = std::move(name);
@@ -114,7 +117,7 @@ std::vector<StoredFile> FileStore::list(const std::string& owner) const {
             if (entry.owner == owner) files.push_back(entry.file);
         }
     }
-    std::ranges::stable_sort(files, std::greater(), &StoredFile::created_at);
+    std::ranges::reverse(files);
     return files;
 }
 

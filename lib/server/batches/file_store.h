@@ -15,8 +15,9 @@
 
 namespace nvllm::server {
 
-// A random name, which cannot be guessed: `prefix` and 24 hexadecimal digits.
-std::string random_id(std::string_view prefix);
+// `prefix` and 32 hexadecimal digits: half of them the time, so that ids of one prefix are in the
+// order in which they were made, half random.
+std::string new_id(std::string_view prefix);
 
 // `owner`, everywhere: the name of the API key that the file belongs to, empty without keys. Others
 // do not see it. Thread-safe. Functions that write throw io when the disk is full or broken.
@@ -58,8 +59,8 @@ class FileStore {
     const std::filesystem::path folder_;
     const uint64_t max_bytes_;
     mutable std::mutex mutex_;
-    std::map<std::string, Entry> entries_;
-    uint64_t num_bytes_ = 0;  // of all files
+    std::map<std::string, Entry> entries_;  // by id, so the oldest first
+    uint64_t num_bytes_ = 0;                // of all files
 };
 
 }  // namespace nvllm::server
