@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <ctime>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "lib/base/json.h"
 
@@ -164,6 +167,17 @@ void log_message(LogLevel level, std::string_view message, std::span<const LogFi
                                                            : text_line(row, message, fields);
     // A failed write has nowhere else to be reported.
     if (!write_line(line)) ++lines_dropped;
+}
+
+void wait_for_log_reader(std::chrono::milliseconds patience) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    int unread = 0;
+    struct stat target {};
+    if (::fstat(STDERR_FILENO, &target) != 0 || !S_ISFIFO(target.st_mode)) return;
+    while (::ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0) {
+        if (std::chrono::steady_clock::now() >= deadline) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
 }
 
 uint64_t log_lines_dropped() { return lines_dropped; }

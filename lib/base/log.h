@@ -4,6 +4,7 @@
 // are dropped and only counted: a log never ends a program.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,6 +45,10 @@ struct LogField {
     bool is_in_message = false;  // which says it already: JSON alone has the field
 };
 void log_message(LogLevel level, std::string_view message, std::span<const LogField> fields);
+
+// Waits, `patience` at most, until the reader of a pipe has taken all that was written: before each
+// of the long lines that somebody asked for, which together are more than a pipe holds.
+void wait_for_log_reader(std::chrono::milliseconds patience);
 
 // Lines that could not be written, or not all of them, since the start of the process.
 uint64_t log_lines_dropped();

@@ -60,7 +60,10 @@ void log_state(const std::string& model, std::string_view dump) {
         pieces.push_back(piece);
         dump.remove_prefix(piece.size());
     }
+    const auto deadline = std::chrono::steady_clock::now() + kLongestDump;
     for (size_t i = 0; i < pieces.size(); ++i) {
+        wait_for_log_reader(
+            std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()));
         log_info(
             fmt::format("state of {}, part {} of {}: {}", model, i + 1, pieces.size(), pieces[i]));
     }
@@ -158,7 +161,11 @@ class Server::Core {
         for (const auto& model : models.all()) {
             if (model->state() != ModelState::ready) continue;
             auto future = model->engine()->snapshot(SnapshotDetail::full);
-            if (future.wait_for(kLongestDump) != std::future_status::ready) continue;
+            if (future.wait_for(kLongestDump) != std::future_status::ready) {
+                log_warning(fmt::format("the state of {} was not to be had within {} s",
+                                        model->name(), kLongestDump.count()));
+                continue;
+            }
             log_state(model->name(), dump_text(future.get()));
         }
     }

@@ -4,8 +4,11 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
 
 #include "tests/lib/base/captured_process.h"
 
@@ -104,6 +107,42 @@ TEST_CASE("a reader that stands still is not waited for, and finds whole lines w
         const bool is_right = dropped > 100 && dropped < 200 && cut == 1 && taken[0] == '\n' &&
                               taken.ends_with("info again\n");
         return is_right ? 5 : 1;
+    });
+    CHECK(result.exit_code == 5);
+}
+
+TEST_CASE("who is asked for many long lines waits for their reader, and no longer than it may") {
+    const auto result = run_captured([] {
+        int ends[2];
+        if (::pipe(ends) != 0) return 9;
+        const int real = ::dup(STDERR_FILENO);
+        ::dup2(ends[1], STDERR_FILENO);
+        ::close(ends[1]);
+        configure_log({LogLevel::info, LogFormat::text, false});
+        size_t taken = 0;
+        std::thread reader([&] {
+            std::string piece(4096, ' ');
+            ssize_t bytes = 0;
+            while ((bytes = ::read(ends[0], piece.data(), piece.size())) > 0) {
+                taken += static_cast<size_t>(bytes);
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        });
+        const std::string message(20'000, 'x');
+        for (int i = 0; i < 8; ++i) {
+            wait_for_log_reader(std::chrono::seconds(60));
+            log_info(message);
+        }
+        ::dup2(real, STDERR_FILENO);  // the last writer: the reader ends
+        reader.join();
+        const bool is_whole = log_lines_dropped() == 0 && taken > 8 * message.size();
+
+        if (::pipe(ends) != 0) return 9;
+        ::dup2(ends[1], STDERR_FILENO);
+        log_info("nobody reads this");
+        wait_for_log_reader(std::chrono::milliseconds(1));
+        ::dup2(real, STDERR_FILENO);
+        return is_whole ? 5 : 1;
     });
     CHECK(result.exit_code == 5);
 }
