@@ -96,5 +96,6 @@ int run_sweep(const Invocation& invocation);
 int run_serve(const Invocation& invocation);
 int run_trace(const Invocation& invocation);
 int run_kernels(const Invocation& invocation);
+int run_grammar(const Invocation& invocation);
 
 }  // namespace nvllm::bench

@@ -54,6 +54,9 @@ const std::vector<Command> kCommands = {
     {"kernels", "Each CPU op beside the limit of memory or arithmetic.", run_kernels,
      "  nvllm-bench kernels --filter matmul --output-json kernels.json\n"
      "  nvllm-bench plot --kind roofline kernels.json -o roofline.svg\n"},
+    {"grammar", "What holding answers to JSON schemas costs; no model runs.", run_grammar,
+     "  nvllm-bench grammar schemas.jsonl -m model\n"
+     "  nvllm-bench grammar schemas.jsonl --walks 10 --output-json -\n"},
 };
 
 int run_program(int argc, char** argv) {
