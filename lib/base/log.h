@@ -47,7 +47,7 @@ struct LogField {
 void log_message(LogLevel level, std::string_view message, std::span<const LogField> fields);
 
 // Waits, `patience` at most, until the reader of a pipe has taken all that was written: before each
-// of the long lines that somebody asked for, which together are more than a pipe holds.
+// of the long lines that were asked for, which together are more than a pipe holds.
 void wait_for_log_reader(std::chrono::milliseconds patience);
 
 // Lines that could not be written, or not all of them, since the start of the process.

@@ -54,17 +54,20 @@ std::string ipv6() {
     return "(?:" + forms + ")";
 }
 
-// At most 253 characters: three long labels, or ten shorter ones.
+// Labels of at most 63 characters.
 std::string hostname() {
     const std::string label = "[0-9A-Za-z](?:[-0-9A-Za-z]{0,61}[0-9A-Za-z])?";
-    const std::string shorter = "[0-9A-Za-z](?:[-0-9A-Za-z]{0,22}[0-9A-Za-z])?";
-    return "(?:" + label + "(?:[.]" + label + "){0,2}|" + shorter + "(?:[.]" + shorter + "){0,9})";
+    return "(?:" + label + "[.])*" + label;
 }
 
+// An address of at most kLongestEmail characters has no part that is too long.
+constexpr int64_t kLongestEmail = 64;
+
 std::string email() {
-    const std::string atom = "[-0-9A-Za-z!#$%&'*+/=?^_`{|}~]";
-    return atom + "(?:[.]?" + atom + "){0,40}@(?:" + hostname() + "|\\[" + ipv4() +
-           "\\]|\\[IPv6:" + ipv6() + "\\])";
+    const std::string atom = "[-0-9A-Za-z!#$%&'*+/=?^_`{|}~]+";
+    const std::string label = "[0-9A-Za-z]+(?:-+[0-9A-Za-z]+)*";
+    return fmt::format("{0}(?:[.]{0})*@(?:{1}(?:[.]{1})*|\\[{2}\\]|\\[IPv6:{3}\\])", atom, label,
+                       ipv4(), ipv6());
 }
 
 // The parts of RFC 3986; `more`: characters beyond ASCII, for IRIs.
@@ -121,51 +124,27 @@ const std::string kPointer = "(?:/(?:[^/~]|~[01])*)*";
 
 }  // namespace
 
-std::optional<std::string> format_pattern(std::string_view format) {
-    if (format == "date") return date();
-    if (format == "time") return time();
-    if (format == "date-time") return date() + "[Tt]" + time();
-    if (format == "duration") return duration();
-    if (format == "email") return email();
-    if (format == "hostname") return hostname();
-    if (format == "ipv4") return ipv4();
-    if (format == "ipv6") return ipv6();
-    if (format == "uri") return Uri("").absolute();
-    if (format == "uri-reference") return Uri("").reference();
-    if (format == "iri") return Uri(kBeyondAscii).absolute();
-    if (format == "iri-reference") return Uri(kBeyondAscii).reference();
-    if (format == "uri-template") return uri_template();
+std::optional<FormatPattern> format_pattern(std::string_view format) {
+    if (format == "date") return FormatPattern{date()};
+    if (format == "time") return FormatPattern{time()};
+    if (format == "date-time") return FormatPattern{date() + "[Tt]" + time()};
+    if (format == "duration") return FormatPattern{duration()};
+    if (format == "email") return FormatPattern{email(), kLongestEmail};
+    if (format == "hostname") return FormatPattern{hostname(), 253};
+    if (format == "ipv4") return FormatPattern{ipv4()};
+    if (format == "ipv6") return FormatPattern{ipv6()};
+    if (format == "uri") return FormatPattern{Uri("").absolute()};
+    if (format == "uri-reference") return FormatPattern{Uri("").reference()};
+    if (format == "iri") return FormatPattern{Uri(kBeyondAscii).absolute()};
+    if (format == "iri-reference") return FormatPattern{Uri(kBeyondAscii).reference()};
+    if (format == "uri-template") return FormatPattern{uri_template()};
     if (format == "uuid")
-        return "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}";
-    if (format == "json-pointer") return kPointer;
-    if (format == "relative-json-pointer") return "(?:0|[1-9][0-9]*)(?:#|" + kPointer + ")";
+        return FormatPattern{
+            "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"};
+    if (format == "json-pointer") return FormatPattern{kPointer};
+    if (format == "relative-json-pointer")
+        return FormatPattern{"(?:0|[1-9][0-9]*)(?:#|" + kPointer + ")"};
     return std::nullopt;
-}
-
-std::optional<std::string> format_with_length(std::string_view format, int64_t least,
-                                              std::optional<int64_t> most) {
-    struct Bounds {
-        std::string_view format;
-        int64_t least;
-        int64_t most;
-    };
-    constexpr Bounds kBounds[] = {{"date", 10, 10},       {"uuid", 36, 36},
-                                  {"ipv4", 7, 15},        {"ipv6", 2, 45},
-                                  {"hostname", 1, 253},   {"email", 3, 335},
-                                  {"uri", 2, INT64_MAX},  {"iri", 2, INT64_MAX},
-                                  {"time", 9, INT64_MAX}, {"date-time", 20, INT64_MAX}};
-    const auto bounds = std::find_if(std::begin(kBounds), std::end(kBounds),
-                                     [&](const Bounds& row) { return row.format == format; });
-    if (bounds != std::end(kBounds) && least <= bounds->least &&
-        most.value_or(INT64_MAX) >= bounds->most)
-        return "";
-    const bool is_uri = format == "uri" || format == "iri" || format == "uri-reference" ||
-                        format == "iri-reference";
-    constexpr int64_t kLongestHead = 8 + 4 * 22 + 3;
-    if (!is_uri || least > 9 || most.value_or(0) < kLongestHead + 32) return std::nullopt;
-    const std::string label = "[0-9A-Za-z](?:[-0-9A-Za-z]{0,20}[0-9A-Za-z])?";
-    return fmt::format("https?://{0}(?:[.]{0}){{0,3}}(?:/[-0-9A-Za-z._~!$&'()*+,;=:@/?]{{0,{1}}})?",
-                       label, *most - kLongestHead - 1);
 }
 
 bool is_refused_format(std::string_view format) {

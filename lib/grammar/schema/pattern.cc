@@ -323,16 +323,4 @@ Result<std::string> engine_pattern(std::string_view pattern, PatternUse use) {
     }
 }
 
-std::optional<std::string> with_length(const std::string& pattern, int64_t least,
-                                       std::optional<int64_t> most) {
-    if (pattern.empty() || (pattern.back() != '*' && pattern.back() != '+')) return std::nullopt;
-    const std::string atom = pattern.substr(0, pattern.size() - 1);
-    const bool is_class = atom.size() > 2 && atom.front() == '[' && atom.back() == ']' &&
-                          atom.find(']') == atom.size() - 1;
-    const bool is_escape = atom.size() == 2 && atom.front() == '\\';
-    if (!is_class && !is_escape) return std::nullopt;
-    if (pattern.back() == '+') least = std::max<int64_t>(least, 1);
-    return fmt::format("{}{{{},{}}}", atom, least, most ? std::to_string(*most) : "");
-}
-
 }  // namespace nvllm

@@ -1,8 +1,6 @@
 // ECMAScript's regular expressions in the engine's words: what the engine would ignore is refused.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,10 +15,5 @@ enum class PatternUse {
 
 // ASCII. Faults (bad_data) say what cannot be held to: assertions inside, backreferences, ...
 Result<std::string> engine_pattern(std::string_view pattern, PatternUse use);
-
-// The same pattern for texts of `least` to `most` characters (none: any number), where it is one
-// class of characters that is repeated; nothing for other patterns.
-std::optional<std::string> with_length(const std::string& engine_pattern, int64_t least,
-                                       std::optional<int64_t> most);
 
 }  // namespace nvllm

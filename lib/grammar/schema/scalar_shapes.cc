@@ -166,13 +166,13 @@ Lengths lengths_of(const ShapeContext& context, const char* least, const char* m
 // A pattern, where the schema has one ("pattern" or "format"), and what says so.
 struct Pattern {
     std::string text = {};
-    const SchemaJson* node = nullptr;
-    std::string format = {};
+    std::optional<int64_t> most = {};  // characters
 };
 
-void add_pattern(const ShapeContext& context, std::optional<Pattern>& found, Pattern more) {
+void add_pattern(const ShapeContext& context, const SchemaJson* node, std::optional<Pattern>& found,
+                 Pattern more) {
     if (found && found->text != more.text)
-        context.document.refuse(more.node,
+        context.document.refuse(node,
                                 "two patterns or formats for one text are not supported together");
     if (!found) found = std::move(more);
 }
@@ -197,17 +197,18 @@ std::optional<Pattern> pattern_of(const ShapeContext& context, bool typed) {
         const SchemaJson* node = part.node;
         if (node->contains("pattern")) {
             const std::string pattern = text_keyword(context, node, "pattern");
-            add_pattern(context, found,
-                        {engine_words(context, node, pattern, PatternUse::search), node, ""});
+            add_pattern(context, node, found,
+                        {engine_words(context, node, pattern, PatternUse::search)});
         }
         if (!typed || !node->contains("format")) continue;
         const std::string format = text_keyword(context, node, "format");
         if (is_refused_format(format))
             context.document.refuse(node,
                                     "\"format\" " + json_quoted(format) + " is not supported");
-        if (const auto pattern = format_pattern(format))
-            add_pattern(context, found,
-                        {engine_words(context, node, *pattern, PatternUse::whole), node, format});
+        if (const auto found_format = format_pattern(format))
+            add_pattern(context, node, found,
+                        {engine_words(context, node, found_format->pattern, PatternUse::whole),
+                         found_format->most});
     }
     return found;
 }
@@ -253,33 +254,16 @@ std::optional<SchemaJson> number_shape(const ShapeContext& context, bool whole) 
 }
 
 std::optional<SchemaJson> string_shape(const ShapeContext& context, bool typed) {
-    const Lengths lengths = lengths_of(context, "minLength", "maxLength");
-    if (lengths.most && lengths.least > *lengths.most) return std::nullopt;
+    Lengths lengths = lengths_of(context, "minLength", "maxLength");
     SchemaJson shape = {{"type", "string"}};
-    const auto pattern = pattern_of(context, typed);
-    if (!pattern) {
-        if (lengths.least > 0) shape["minLength"] = lengths.least;
-        if (lengths.most) shape["maxLength"] = *lengths.most;
-        return shape;
+    if (const auto pattern = pattern_of(context, typed)) {
+        shape["pattern"] = pattern->text;
+        if (pattern->most)
+            lengths.most = std::min(lengths.most.value_or(*pattern->most), *pattern->most);
     }
-    shape["pattern"] = pattern->text;
-    if (!lengths.any()) return shape;
-    if (!pattern->format.empty()) {
-        const auto fitted = format_with_length(pattern->format, lengths.least, lengths.most);
-        if (!fitted)
-            context.document.refuse(pattern->node, "\"format\" " + json_quoted(pattern->format) +
-                                                       " and these lengths are not supported "
-                                                       "together");
-        if (!fitted->empty())
-            shape["pattern"] = engine_words(context, pattern->node, *fitted, PatternUse::whole);
-        return shape;
-    }
-    const auto fitted = with_length(pattern->text, lengths.least, lengths.most);
-    if (!fitted)
-        context.document.refuse(pattern->node,
-                                "\"pattern\" beside \"minLength\" or \"maxLength\" is not "
-                                "supported; say the length in the pattern");
-    shape["pattern"] = *fitted;
+    if (lengths.most && lengths.least > *lengths.most) return std::nullopt;
+    if (lengths.least > 0) shape["minLength"] = lengths.least;
+    if (lengths.most) shape["maxLength"] = *lengths.most;
     return shape;
 }
 

@@ -67,6 +67,10 @@ TEST_CASE("bytes that are no UTF-8 are not allowed: surrogates, overlong forms, 
     for (const auto& given :
          {std::pair(GrammarKind::regex, "[^a]{2}"), std::pair(GrammarKind::regex, ".{2}"),
           std::pair(GrammarKind::grammar, "root ::= [^a] [^b]")}) {
+        CHECK_FALSE(offers(given, "\xe0", 0x9f));
+        CHECK_FALSE(offers(given, "\xf0", 0x8f));
+        CHECK_FALSE(offers(given, "\xf4", 0x90));
+        CHECK_FALSE(offers(given, "", 0xc1));
         CHECK(offers(given, "\xed", 0x9f));
         CHECK_FALSE(offers(given, "\xed", 0xa0));
     }
