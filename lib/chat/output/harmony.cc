@@ -162,8 +162,11 @@ Reading<bool> read_arguments(TextReader& in, CallSink& sink) {
     }
     co_await skip_space(in);
     const std::string_view end = co_await take_end(in);
-    const bool next = end.empty() && in.unread().starts_with(kStart);
-    co_return !end.empty() || next || (in.ended() && in.unread().empty());
+    if (!end.empty()) co_return true;
+    const size_t start = in.position();
+    const bool next = co_await in.take(kStart);
+    in.rewind(start);
+    co_return next || (in.ended() && in.unread().empty());
 }
 
 Reading<bool> read_message(TextReader& in, HarmonyReader& reader, const Header& header) {

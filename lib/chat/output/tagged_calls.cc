@@ -2,6 +2,7 @@
 #include "lib/chat/output/tagged_calls.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/base/json.h"
 
@@ -151,7 +152,10 @@ Reading<bool> read_value(TextReader& in, TaggedCall& call, TaggedValue& value) {
 // From the key on.
 Reading<bool> read_parameter(TextReader& in, TaggedCall& call) {
     TaggedValue value;
-    const bool named = co_await read_until(in, call.form.key_end, value.key, kMaxTagBytes);
+    // A grammar may let a key be of any length.
+    const size_t max_bytes =
+        call.arguments.is_held() ? std::numeric_limits<size_t>::max() : kMaxTagBytes;
+    const bool named = co_await read_until(in, call.form.key_end, value.key, max_bytes);
     if (!named) co_return false;
     std::string attributes;
     if (!call.form.attributes_end.empty()) {

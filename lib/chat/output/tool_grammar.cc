@@ -126,7 +126,7 @@ class TagWriter {
             std::string(form_.before_name) + name + std::string(form_.after_name);
         std::vector<TagJson> parts = literal(std::string_view(head).substr(bytes_before));
         if (!form_.after_index.empty()) {
-            parts.push_back({{"type", "regex"}, {"pattern", "[0-9]+"}});
+            parts.push_back({{"type", "regex"}, {"pattern", "[0-9]{1,3}"}});
             append(parts, literal(form_.after_index));
         }
         parts.push_back(arguments(tool));
