@@ -11,8 +11,9 @@ from serve_testing import Server
 TOOL = {"name": "get_weather", "description": "The weather of a city.",
         "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+LONG_CITY = "Llanfair, where the river bends twice before it reaches the old bridge, the mill and the sea"
 SCENARIOS = [["Easy.</think>Hello there."], ["I should look.</think>One moment." + CALL, "Fine.</think>It is 21 degrees."],
-             ["</think>One. Two. Three."]]
+             ["</think>One. Two. Three."], ["</think>" + CALL.replace("Paris", LONG_CITY)]]
 
 
 def named_events(body):
@@ -95,6 +96,27 @@ class MessagesTest(unittest.TestCase):
                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": "21"}]}]
         last = self.message(1, tools=[TOOL], messages=history)
         self.assertEqual(last["content"][-1], {"type": "text", "text": "It is 21 degrees."})
+
+    def test_an_input_that_a_grammar_holds_comes_in_pieces(self):
+        fields = {"tools": [TOOL], "tool_choice": {"type": "any"}}
+        answer = self.send(3, **fields)
+        if answer.status == 503 and "NVLLM_GRAMMAR=OFF" in answer.text:
+            self.skipTest("no grammar engine is built in")
+        self.assertEqual(self.message(3, **fields)["stop_reason"], "tool_use")
+        events = named_events(self.send(3, stream=True, **fields).body)
+        types = [event["type"] for event in events]
+        start = types.index("content_block_start")
+        self.assertEqual((events[start]["content_block"]["type"], events[start]["content_block"]["input"]), ("tool_use", {}))
+        pieces = [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"]
+        self.assertGreater(len(pieces), 1)
+        self.assertEqual("".join(pieces), '{"city": "%s"}' % LONG_CITY)
+        self.assertEqual(types[start + 1:], ["content_block_delta"] * len(pieces) +
+                         ["content_block_stop", "message_delta", "message_stop"])
+        whole = self.server.must(self.send(3, max_tokens=80, **fields))
+        events = named_events(self.send(3, max_tokens=80, stream=True, **fields).body)
+        cut = "".join(event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta")
+        self.assertTrue(cut.startswith('{"city": "Llan') and LONG_CITY not in cut, cut)
+        self.assertEqual((whole["stop_reason"], whole["content"][0]["input"]), ("max_tokens", {"INVALID_JSON": cut}))
 
     def test_how_it_ends(self):
         stopped = self.message(2, stop_sequences=["Three", "Two"])

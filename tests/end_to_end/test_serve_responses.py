@@ -6,7 +6,7 @@ import unittest
 
 from scripted_model import write_scripted_model
 from serve_testing import Server
-from test_serve_messages import SCENARIOS, named_events
+from test_serve_messages import LONG_CITY, SCENARIOS, named_events
 
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
 
@@ -75,6 +75,33 @@ class ResponsesTest(unittest.TestCase):
         kept = self.server.must(self.server.get(f"/v1/responses/{last['id']}"))
         self.assertEqual(kept, last)
         self.assertEqual(without_ids(self.response("1 Hello", tools=[TOOL])), without_ids(last))
+
+    def test_arguments_that_a_grammar_holds_come_in_pieces(self):
+        fields = {"tools": [TOOL], "tool_choice": "required"}
+        answer = self.send("3 Hello", **fields)
+        if answer.status == 503 and "NVLLM_GRAMMAR=OFF" in answer.text:
+            self.skipTest("no grammar engine is built in")
+        whole = self.server.must(answer)
+        arguments = '{"city": "%s"}' % LONG_CITY
+        self.assertEqual(whole["output"][-1]["arguments"], arguments)
+        for length in (200, 80):
+            events = named_events(self.send("3 Hello", stream=True, max_output_tokens=length, **fields).body)
+            pieces = [event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta"]
+            self.assertGreater(len(pieces), 1)
+            given = "".join(pieces)
+            calls = [event for event in events if event.get("item", {}).get("type") == "function_call"]
+            self.assertEqual([event["type"] for event in calls], ["response.output_item.added", "response.output_item.done"])
+            self.assertEqual([event["item"]["arguments"] for event in calls], ["", given])
+            (done,) = [event for event in events if event["type"] == "response.function_call_arguments.done"]
+            self.assertEqual(done["arguments"], given)
+            if length == 200:
+                self.assertEqual(given, arguments)
+                self.assertEqual(without_ids(events[-1]["response"])["output"], without_ids(whole)["output"])
+                continue
+            self.assertTrue(arguments.startswith(given) and given != arguments, given)
+            self.assertEqual((events[-1]["type"], calls[-1]["item"]["status"]), ("response.incomplete", "incomplete"))
+            cut = self.response("3 Hello", max_output_tokens=length, **fields)
+            self.assertEqual((cut["output"][-1]["arguments"], cut["output"][-1]["status"]), (given, "incomplete"))
 
     def test_one_that_is_cut_off(self):
         response = self.response("2 Hello", max_output_tokens=12)

@@ -12,12 +12,18 @@ WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "The weather of a city.",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "%s"}}\n</tool_call>'
+LONG_CITY = 'Llanfair, where the \\"river\\" bends twice before it reaches the old bridge, the mill and the sea'
+ARGUMENTS = '{"city": "%s"}' % LONG_CITY
+STRICT = {"type": "function", "function": {**WEATHER["function"], "strict": True}}
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
 THINKER = [
     ["Easy.\n</think>\n\nHello there."],
     ["I should look.\n</think>\n\nOne moment." + CALL % "Paris" + "\n" + CALL % "Oslo", "Fine.</think>It is 21 degrees."],
     ["Hm.</think>" + '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Par'],
     ["I never stop thinking"],
     ["</think>" + CALL % "Rome"],
+    ["Long.</think>" + CALL % LONG_CITY],
+    ["Long.</think>" + CALL % LONG_CITY[:30] + "\n" + CALL % "Oslo"],
 ]
 PLAIN = [["[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bern\"}}]", "Snow."], ["Good <b>day</b>."]]
 
@@ -40,6 +46,12 @@ def joined(chunks, index=0):
                                   "function": {"name": call["function"]["name"], "arguments": ""}})
                 calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
     return message, finish
+
+
+def call_deltas(chunks, index=0):
+    """Of the call of this number in a stream."""
+    return [call for chunk in chunks for choice in chunk["choices"] for call in choice["delta"].get("tool_calls", [])
+            if call["index"] == index]
 
 
 class ToolTest(unittest.TestCase):
@@ -181,6 +193,47 @@ class ToolTest(unittest.TestCase):
         made = self.held(4, tools=[strict])
         self.assertEqual(json.loads(made["message"]["tool_calls"][0]["function"]["arguments"]), {"city": "Lima"})
         self.assertEqual(self.held(0, tools=[strict])["message"]["content"], "Hello there.")
+
+    def test_arguments_that_a_grammar_holds_come_in_pieces(self):
+        for fields in ({"tools": [WEATHER], "tool_choice": "required"}, {"tools": [WEATHER], "tool_choice": NAMED},
+                       {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}, {"tools": [STRICT]},
+                       {"tools": [WEATHER], "response_format": {"type": "json_object"}}):
+            self.held(5, **fields)
+            whole = self.choice(5, **fields, max_tokens=200)
+            self.assertEqual(whole["finish_reason"], "tool_calls", fields)
+            self.assertEqual([call["function"]["arguments"] for call in whole["message"]["tool_calls"]], [ARGUMENTS])
+            first, *rest = call_deltas(self.chat(5, stream=True, max_tokens=200, **fields).chunks())
+            self.assertEqual((first["type"], first["function"]["name"]), ("function", "get_weather"))
+            self.assertRegex(first["id"], "^[A-Za-z0-9]{9}$")
+            self.assertGreater(len(rest), 1, fields)
+            for delta in rest:
+                self.assertEqual((set(delta), set(delta["function"])), ({"index", "function"}, {"arguments"}))
+            self.assertEqual(first["function"]["arguments"] + "".join(delta["function"]["arguments"] for delta in rest), ARGUMENTS)
+
+    def test_several_calls_in_pieces(self):
+        whole = self.choice(6, tools=[STRICT], max_tokens=240)
+        arguments = [call["function"]["arguments"] for call in whole["message"]["tool_calls"]]
+        self.assertEqual(arguments, ['{"city": "%s"}' % LONG_CITY[:30], '{"city": "Oslo"}'])
+        chunks = self.chat(6, stream=True, tools=[STRICT], max_tokens=240).chunks()
+        for index in (0, 1):
+            self.assertGreater(len(call_deltas(chunks, index)), 1)
+
+    def test_calls_that_no_grammar_holds_come_whole(self):
+        chunks = self.chat(5, stream=True, tools=[WEATHER], max_tokens=200).chunks()
+        self.assertEqual([call["function"]["arguments"] for call in call_deltas(chunks)], [ARGUMENTS])
+
+    def test_a_held_call_that_is_cut(self):
+        self.held(5, tools=[WEATHER], tool_choice="required")
+        for fields, finish, begins in (({"max_tokens": 80}, "length", '{"city": "Llan'),
+                                       ({"max_tokens": 200, "stop": ["bends"]}, "stop", '{"city": "Llanfair, where the \\"river\\" ')):
+            cut = self.choice(5, tools=[WEATHER], tool_choice="required", **fields)
+            self.assertEqual(cut["finish_reason"], finish)
+            self.assertIsNone(cut["message"]["content"])
+            (call,) = cut["message"]["tool_calls"]
+            arguments = call["function"]["arguments"]
+            self.assertTrue(ARGUMENTS.startswith(arguments) and arguments.startswith(begins), arguments)
+            if finish == "stop":
+                self.assertEqual((arguments, cut["stop_reason"]), (begins, "bends"))
 
     def test_a_format_begins_after_the_thought(self):
         schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": {"a": True}}}}

@@ -40,13 +40,20 @@ void TextChannel::finish(std::string& out) {
     held_.clear();
 }
 
-void Answer::calls(std::vector<FoundCall> calls) {
-    for (FoundCall& call : calls) {
-        next_.tool_calls.push_back(
-            {num_calls_++, std::move(call.id), std::move(call.name), std::move(call.arguments)});
-    }
+void Answer::begin_call(std::string id, std::string name) {
     border();
+    next_.tool_calls.push_back({num_calls_++, std::move(id), std::move(name), ""});
+    in_call_ = true;
 }
+
+void Answer::call_arguments(std::string_view piece) {
+    const size_t index = num_calls_ - 1;
+    auto& calls = next_.tool_calls;
+    if (calls.empty() || calls.back().index != index) calls.push_back({.index = index});
+    calls.back().arguments += piece;
+}
+
+void Answer::end_call() { in_call_ = false; }
 
 OutputDelta Answer::take() { return std::exchange(next_, {}); }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/chat/output/output_parser.h"
-#include "lib/chat/output/tool_call_format.h"
+#include "lib/chat/output/text_reader.h"
 
 namespace nvllm::output {
 
@@ -34,7 +34,11 @@ class Answer {
 
     void content(std::string_view text) { content_.append(text, next_.content); }
     void reasoning(std::string_view text) { reasoning_.append(text, next_.reasoning); }
-    void calls(std::vector<FoundCall> calls);
+    // Calls, one after the other: the arguments in pieces.
+    void begin_call(std::string id, std::string name);
+    void call_arguments(std::string_view piece);
+    void end_call();
+    bool in_call() const { return in_call_; }
     // A marker was read.
     void border() { content_.border(); }
     // A further message of content, of reasoning.
@@ -50,6 +54,7 @@ class Answer {
     TextChannel content_;
     TextChannel reasoning_;
     size_t num_calls_ = 0;
+    bool in_call_ = false;
 };
 
 }  // namespace nvllm::output

@@ -101,4 +101,15 @@ std::optional<GrammarSpec> answer_grammar(const AnswerGrammarRequest& request,
     return GrammarSpec{GrammarKind::structural_tag, structural_tag_text(sequence(parts))};
 }
 
+HeldCalls held_calls(const AnswerGrammarRequest& request) {
+    if (!request.calls) return {};
+    HeldCalls held = held_calls(*request.calls);
+    if (!request.content) return held;
+    const GrammarKind kind = request.content->kind;
+    const bool is_json = kind == GrammarKind::json_object || kind == GrammarKind::json_schema;
+    if (!is_json || held.begin.starts_with("{")) return {};
+    held.only_at_start = true;
+    return held;
+}
+
 }  // namespace nvllm

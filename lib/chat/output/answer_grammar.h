@@ -26,4 +26,8 @@ struct AnswerGrammarRequest {
 std::optional<GrammarSpec> answer_grammar(const AnswerGrammarRequest& request,
                                           std::string_view prompt_end);
 
+// The calls that this grammar holds from their beginning on. Beside content only where that is JSON
+// and cannot look like a call.
+HeldCalls held_calls(const AnswerGrammarRequest& request);
+
 }  // namespace nvllm

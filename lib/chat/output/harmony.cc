@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lib/chat/output/json_text.h"
+#include "lib/chat/output/json_calls.h"
 
 namespace nvllm::output {
 namespace {
@@ -49,8 +49,8 @@ std::string begun_header(const std::string& prompt_end) {
 
 class HarmonyReader {
   public:
-    HarmonyReader(const HarmonyOptions& options, Answer& answer, bool& in_reasoning)
-        : options_(options), answer_(answer), in_reasoning_(in_reasoning) {}
+    HarmonyReader(const HarmonyOptions& options, CallSink& sink, Answer& answer, bool& in_reasoning)
+        : options_(options), sink_(sink), answer_(answer), in_reasoning_(in_reasoning) {}
 
     // The function that a message calls; empty where it calls none.
     std::string called(const Header& header) const {
@@ -67,6 +67,7 @@ class HarmonyReader {
             answer_.separate_reasoning();
         } else {
             answer_.separate_content();
+            has_content_ = true;
         }
         if (as_written) answer_.content(header.text);
     }
@@ -77,8 +78,16 @@ class HarmonyReader {
             answer_.content(text);
         }
     }
-    void give_call(std::string name, std::string arguments) {
-        answer_.calls({{"", std::move(name), std::move(arguments)}});
+    // A call begins at a position of the text.
+    CallSink& start_call(const Header& header, const std::string& function, size_t position) {
+        const HeldCalls& held = options_.held;
+        const bool begins = !held.begin.empty() && !(held.only_at_start && has_content_) &&
+                            header.text.ends_with(held.begin + function + held.after_name);
+        const bool is_known = std::find(held.positions.begin(), held.positions.end(), position) !=
+                              held.positions.end();
+        sink_.start(position, begins || is_known);
+        sink_.begin("", function);
+        return sink_;
     }
     void end_message() { in_reasoning_ = false; }
     // A header that was cut off is nothing yet, unless it is a call's.
@@ -88,8 +97,10 @@ class HarmonyReader {
 
   private:
     const HarmonyOptions& options_;
+    CallSink& sink_;
     Answer& answer_;
     bool& in_reasoning_;
+    bool has_content_ = false;
 };
 
 // Reads the end of a message. The one that was read; empty where none comes.
@@ -140,29 +151,37 @@ Reading<bool> read_body(TextReader& in, HarmonyReader& reader, bool as_written) 
 }
 
 // The arguments of a call, and the end of its message.
-Reading<std::optional<std::string>> read_arguments(TextReader& in) {
+Reading<bool> read_arguments(TextReader& in, CallSink& sink) {
     const bool more = co_await skip_space(in);
-    std::optional<std::string> arguments;
-    if (more && in.peek() == '{') {
-        arguments = co_await read_json(in);
-    } else if (more && in.peek() == '<') {
-        arguments = "{}";  // nothing at all
+    if (more && in.peek() == '<') {  // nothing at all
+        sink.arguments("{}");
+        sink.end();
+    } else {
+        const bool read = co_await read_json_arguments(in, sink);
+        if (!read) co_return false;
     }
-    if (!arguments) co_return std::nullopt;
     co_await skip_space(in);
     const std::string_view end = co_await take_end(in);
-    const bool next = end.empty() && in.unread().starts_with(kStart);
-    if (end.empty() && !next && !(in.ended() && in.unread().empty())) co_return std::nullopt;
-    co_return arguments;
+    if (!end.empty()) co_return true;
+    const size_t start = in.position();
+    const bool next = co_await in.take(kStart);
+    in.rewind(start);
+    co_return next || (in.ended() && in.unread().empty());
 }
 
 Reading<bool> read_message(TextReader& in, HarmonyReader& reader, const Header& header) {
     const std::string function = reader.called(header);
     const size_t start = in.position();
     if (!function.empty()) {
-        auto arguments = co_await read_arguments(in);
-        if (arguments) {
-            reader.give_call(function, *std::move(arguments));
+        CallSink& sink = reader.start_call(header, function, start);
+        in.reset_met_end();
+        const bool whole = co_await read_arguments(in, sink);
+        if (whole) {
+            sink.commit();
+            co_return true;
+        }
+        if (sink.is_held() && in.met_end()) {
+            in.skip(in.unread().size());  // the end cut it: what was given of it stays
             co_return true;
         }
         in.rewind(start);
@@ -176,9 +195,9 @@ Reading<bool> read_message(TextReader& in, HarmonyReader& reader, const Header& 
 
 }  // namespace
 
-Reading<bool> read_harmony(TextReader& in, const HarmonyOptions& options, Answer& answer,
-                           bool& in_reasoning) {
-    HarmonyReader reader(options, answer, in_reasoning);
+Reading<bool> read_harmony(TextReader& in, const HarmonyOptions& options, CallSink& sink,
+                           Answer& answer, bool& in_reasoning) {
+    HarmonyReader reader(options, sink, answer, in_reasoning);
     std::string before = begun_header(options.prompt_end);
     while (true) {
         const bool some = co_await in.has(1);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/chat/output/answer.h"
+#include "lib/chat/output/call_sink.h"
 
 namespace nvllm::output {
 
@@ -14,11 +14,12 @@ struct HarmonyOptions {
     bool finds_calls = false;                 // else they are content, as the model wrote them
     std::vector<std::string> functions = {};  // names of the request's tools
     std::string prompt_end = {};              // "<|start|>assistant"
+    HeldCalls held = {};
 };
 
-// Reads to the end of the text. `in_reasoning` is kept up to date. The references must outlive the
-// reading.
-Reading<bool> read_harmony(TextReader& in, const HarmonyOptions& options, Answer& answer,
-                           bool& in_reasoning);
+// Reads to the end of the text. `in_reasoning` is kept up to date. `answer` is the sink's. The
+// references must outlive the reading.
+Reading<bool> read_harmony(TextReader& in, const HarmonyOptions& options, CallSink& sink,
+                           Answer& answer, bool& in_reasoning);
 
 }  // namespace nvllm::output

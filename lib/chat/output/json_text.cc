@@ -87,22 +87,6 @@ JsonScanner::State JsonScanner::feed(char c) {
     return known ? State::more : State::broken;
 }
 
-Reading<std::optional<std::string>> read_json(TextReader& in) {
-    JsonScanner scanner;
-    std::string text;
-    while (true) {
-        const bool some = co_await in.has(1);
-        if (!some) co_return std::nullopt;
-        text += in.peek();
-        const JsonScanner::State state = scanner.feed(in.peek());
-        if (state == JsonScanner::State::broken) co_return std::nullopt;
-        in.skip(1);
-        if (state == JsonScanner::State::more) continue;
-        if (!is_json(text)) co_return std::nullopt;
-        co_return text;
-    }
-}
-
 bool is_json(std::string_view text) {
     try {
         parse_bounded(text);

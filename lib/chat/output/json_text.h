@@ -16,6 +16,9 @@ class JsonScanner {
   public:
     enum class State { more, done, broken };
     State feed(char c);
+    // After what was fed: how many are open, and whether a string is.
+    size_t depth() const { return open_.size(); }
+    bool in_string() const { return in_string_; }
 
   private:
     State feed_string(char c);
@@ -24,10 +27,6 @@ class JsonScanner {
     bool in_string_ = false;
     bool escaped_ = false;
 };
-
-// Reads an object or list that begins here, well-formed as JsonScanner sees it. Nothing where it is
-// neither, or is cut off.
-Reading<std::optional<std::string>> read_json(TextReader& in);
 
 // Whether `text` is a JSON value as RFC 8259 has it, of a bounded depth.
 bool is_json(std::string_view text);

@@ -16,6 +16,7 @@
 namespace nvllm {
 
 using output::Answer;
+using output::CallSink;
 using output::HarmonyOptions;
 using output::ParameterTypes;
 using output::Reading;
@@ -26,15 +27,17 @@ using output::ToolCallFormat;
 // Text goes through `text`, whose coroutine splits off the reasoning, into `content`, whose
 // coroutine looks for calls. Harmony needs only the first.
 struct OutputParser::Machine {
-    explicit Machine(const OutputContext& context) : types(context.tools) {}
+    explicit Machine(const OutputContext& context) : types(context.tools), held(context.held) {}
 
     ParameterTypes types;
+    HeldCalls held;
     ToolCallFormat tool_format;
     ReasoningTags reasoning_tags;
     HarmonyOptions harmony;
     std::function<void(std::string_view)> give_content;
 
     Answer answer;
+    CallSink sink{answer};
     bool in_reasoning = false;
     std::string begun_character;  // its first bytes
     TextReader text;
@@ -91,6 +94,19 @@ OutputDelta OutputParser::finish() {
 }
 
 bool OutputParser::in_reasoning() const { return machine_->in_reasoning; }
+bool OutputParser::in_call() const { return machine_->answer.in_call(); }
+const std::vector<size_t>& OutputParser::call_positions() const {
+    return machine_->sink.positions();
+}
+
+std::span<const ToolCallDelta> OutputDelta::begun_calls() const {
+    const bool goes_on = !tool_calls.empty() && tool_calls.front().name.empty();
+    return std::span(tool_calls).first(goes_on ? 1 : 0);
+}
+
+std::span<const ToolCallDelta> OutputDelta::new_calls() const {
+    return std::span(tool_calls).subspan(begun_calls().size());
+}
 
 void OutputDelta::merge(OutputDelta next) {
     reasoning += next.reasoning;
@@ -124,8 +140,9 @@ void start_harmony(OutputParser::Machine& machine, const OutputContext& context,
     machine.harmony.finds_calls = finds_calls;
     machine.harmony.prompt_end = context.prompt_end;
     for (const OfferedTool& tool : context.tools) machine.harmony.functions.push_back(tool.name);
-    start(machine.text_reading, output::read_harmony(machine.text, machine.harmony, machine.answer,
-                                                     machine.in_reasoning));
+    machine.harmony.held = context.held;
+    start(machine.text_reading, output::read_harmony(machine.text, machine.harmony, machine.sink,
+                                                     machine.answer, machine.in_reasoning));
 }
 
 void start_reasoning(OutputParser::Machine& machine, const ReasoningTags& tags,
@@ -138,7 +155,7 @@ void start_reasoning(OutputParser::Machine& machine, const ReasoningTags& tags,
     machine.in_reasoning = output::prompt_opens(tags, prompt_end);
     start(machine.text_reading,
           output::split_reasoning(machine.text, machine.reasoning_tags, machine.answer,
-                                  machine.give_content, machine.in_reasoning));
+                                  machine.give_content, machine.in_reasoning, machine.held));
 }
 
 }  // namespace
@@ -163,7 +180,7 @@ Result<OutputParser> make_output_parser(const OutputFormat& format, const Output
         parts.give_content = [&parts](std::string_view text) { parts.content.push(text); };
         start(parts.content_reading,
               output::read_content_and_calls(parts.content, parts.tool_format, parts.types,
-                                             parts.answer));
+                                             parts.held, parts.sink, parts.answer));
     }
     if (reasoning != nullptr) start_reasoning(parts, reasoning->tags, context.prompt_end);
     return OutputParser(std::move(machine));

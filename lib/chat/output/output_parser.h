@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,9 @@ struct OutputDelta {
     std::vector<ToolCallDelta> tool_calls = {};
 
     bool empty() const { return reasoning.empty() && content.empty() && tool_calls.empty(); }
+    // The piece of a call that was begun before, and comes before the texts; the calls that begin.
+    std::span<const ToolCallDelta> begun_calls() const;
+    std::span<const ToolCallDelta> new_calls() const;
     // Appends `next`; a call whose pieces follow each other becomes one entry.
     void merge(OutputDelta next);
 };
@@ -51,16 +55,30 @@ struct OutputFormat {
     std::string reasoning = {};  // a reasoning format; empty: it is not split off
 };
 
+// The calls of an answer that cannot break once they have begun, because a grammar holds them
+// (held_calls() in tool_grammar.h): only the end of the text can cut one. Their arguments are given
+// while they come.
+struct HeldCalls {
+    std::string begin = {};       // how each begins, or its section; empty: none is held so
+    std::string after_name = {};  // of harmony: what ends the header of each, after the name
+    // Those are not held that have content before them.
+    bool only_at_start = false;
+    // Those at these positions are: OutputParser::call_positions() of an earlier reading.
+    std::vector<size_t> positions = {};
+};
+
 struct OutputContext {
     std::vector<OfferedTool> tools = {};
     // How the rendered prompt ends: it shows whether the template opened the thought
     // ("<think>\n") or closed it at once. May be the whole prompt.
     std::string prompt_end = {};
+    HeldCalls held = {};
 };
 
 // Splits one answer. Every text is given once, in order, as soon as it is known what it is; a call
-// is given when it is whole, so that a broken one can be given as content, all of it. Merged
-// deltas do not depend on how the text was cut. Not thread-safe; one for each choice.
+// is given when it is whole, so that a broken one can be given as content, all of it; a held one is
+// given while it comes. Merged deltas do not depend on how the text was cut. Not thread-safe; one
+// for each choice.
 class OutputParser {
   public:
     struct Machine;
@@ -77,6 +95,10 @@ class OutputParser {
 
     // Whether what was pushed last belongs to the reasoning; for counting its tokens.
     bool in_reasoning() const;
+    // Whether the arguments of the last call have not ended: after finish(), that it was cut.
+    bool in_call() const;
+    // Where in the text the calls were found that are whole, for HeldCalls.
+    const std::vector<size_t>& call_positions() const;
 
   private:
     std::unique_ptr<Machine> machine_;

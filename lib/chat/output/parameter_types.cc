@@ -146,6 +146,19 @@ std::string ParameterTypes::json_of(const std::string& function, const std::stri
     return json_quoted(value);
 }
 
+bool ParameterTypes::is_text(const std::string& function, const std::string& parameter,
+                             std::string_view value) const {
+    const Function* known = find(function);
+    if (known == nullptr) return false;
+    const auto types = known->types.find(parameter);
+    if (types == known->types.end()) return false;
+    const auto names = [&](const char* type) {
+        return std::find(types->second.begin(), types->second.end(), type) != types->second.end();
+    };
+    constexpr size_t kLongestNull = 4;  // "null", "none"
+    return names("string") && (!names("null") || trimmed(value).size() > kLongestNull);
+}
+
 bool ParameterTypes::is_foreign(const std::string& function, const std::string& parameter) const {
     const Function* known = find(function);
     return known != nullptr && known->types.count(parameter) == 0;

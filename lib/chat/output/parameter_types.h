@@ -22,6 +22,10 @@ class ParameterTypes {
     std::string json_of(const std::string& function, const std::string& parameter,
                         std::string_view value) const;
 
+    // Whether json_of() quotes every value that begins with `value`.
+    bool is_text(const std::string& function, const std::string& parameter,
+                 std::string_view value) const;
+
     // Whether the function's schema is known and has no such parameter.
     bool is_foreign(const std::string& function, const std::string& parameter) const;
     // Whether `given` has all parameters that the function's schema requires.

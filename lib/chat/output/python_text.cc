@@ -246,16 +246,17 @@ bool read_python_call(PythonReader& reader, FoundCall& call) {
     return true;
 }
 
-FoundCalls calls_of(std::string_view text) {
+// None where the text is something else.
+std::vector<FoundCall> calls_of(std::string_view text) {
     PythonReader reader(text);
     std::vector<FoundCall> calls;
-    if (!reader.take('[')) return std::nullopt;
+    if (!reader.take('[')) return {};
     bool more = true;
     while (!reader.take(']')) {
-        if (!more || !read_python_call(reader, calls.emplace_back())) return std::nullopt;
+        if (!more || !read_python_call(reader, calls.emplace_back())) return {};
         more = reader.take(',');
     }
-    if (calls.empty() || !reader.at_end()) return std::nullopt;
+    if (!reader.at_end()) return {};
     return calls;
 }
 
@@ -283,20 +284,24 @@ std::optional<std::string> json_of_python(std::string_view text) {
     return json;
 }
 
-Reading<FoundCalls> read_python_calls(TextReader& in) {
+Reading<bool> read_python_calls(TextReader& in, CallSink& sink) {
     const size_t start = in.position();
     const bool likely = co_await seems_python_call(in);
-    if (!likely) co_return std::nullopt;
+    if (!likely) co_return false;
     in.rewind(start);
     BracketScanner scanner;
     while (true) {
         const bool some = co_await in.has(1);
-        if (!some) co_return std::nullopt;
+        if (!some) co_return false;
         const JsonScanner::State state = scanner.feed(in.peek());
-        if (state == JsonScanner::State::broken) co_return std::nullopt;
+        if (state == JsonScanner::State::broken) co_return false;
         in.skip(1);
-        if (state == JsonScanner::State::done) co_return calls_of(in.since(start));
+        if (state == JsonScanner::State::done) break;
     }
+    // No grammar holds this form, so that nothing is given in pieces.
+    std::vector<FoundCall> calls = calls_of(in.since(start));
+    for (FoundCall& call : calls) sink.call(std::move(call));
+    co_return !calls.empty();
 }
 
 }  // namespace nvllm::output

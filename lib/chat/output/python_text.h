@@ -14,6 +14,6 @@ namespace nvllm::output {
 std::optional<std::string> json_of_python(std::string_view text);
 
 // Reads "[name(key=literal, ...), ...]".
-Reading<FoundCalls> read_python_calls(TextReader& in);
+Reading<bool> read_python_calls(TextReader& in, CallSink& sink);
 
 }  // namespace nvllm::output

@@ -39,6 +39,7 @@ void give_plain_text(TextReader& in, const ReasoningTags& tags, Answer& answer) 
     in.forget();
 }
 
+// Whether a tag ended it.
 Reading<bool> read_reasoning(TextReader& in, const ReasoningTags& tags, Answer& answer) {
     while (true) {
         const bool some = co_await in.has(1);
@@ -50,7 +51,7 @@ Reading<bool> read_reasoning(TextReader& in, const ReasoningTags& tags, Answer& 
         const size_t start = in.position();
         const bool content = co_await take_one(in, tags.content_begins);
         in.rewind(start);
-        if (content) co_return true;
+        if (content) co_return false;
         answer.reasoning(in.unread().substr(0, 1));
         in.skip(1);
     }
@@ -66,11 +67,12 @@ bool prompt_opens(const ReasoningTags& tags, std::string_view prompt_end) {
 
 Reading<bool> split_reasoning(TextReader& in, const ReasoningTags& tags, Answer& answer,
                               const std::function<void(std::string_view)>& give_content,
-                              bool& in_reasoning) {
+                              bool& in_reasoning, HeldCalls& held) {
     const bool begun = co_await take_begin(in, tags);
     in_reasoning = in_reasoning || begun;
     if (in_reasoning) {
-        co_await read_reasoning(in, tags, answer);
+        const bool closed = co_await read_reasoning(in, tags, answer);
+        if (!closed) held.begin.clear();
         in_reasoning = false;
         answer.border();
     }

@@ -22,9 +22,10 @@ struct ReasoningTags {
 bool prompt_opens(const ReasoningTags& tags, std::string_view prompt_end);
 
 // Reads to the end of the text. What is not reasoning goes to `give_content`. `in_reasoning`: at
-// first what prompt_opens() says, then kept up to date. The references must outlive the reading.
+// first what prompt_opens() says, then kept up to date. `held` is emptied where calls end the
+// reasoning, for which a grammar still waits for a tag. The references must outlive the reading.
 Reading<bool> split_reasoning(TextReader& in, const ReasoningTags& tags, Answer& answer,
                               const std::function<void(std::string_view)>& give_content,
-                              bool& in_reasoning);
+                              bool& in_reasoning, HeldCalls& held);
 
 }  // namespace nvllm::output

@@ -2,6 +2,7 @@
 #include "lib/chat/output/tagged_calls.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/base/json.h"
 
@@ -13,8 +14,15 @@ constexpr size_t kMaxTagBytes = 256;
 struct TaggedCall {
     const TaggedCallForm& form;
     const ParameterTypes& types;
+    ArgumentsWriter arguments;
     std::string name = {};
-    ArgumentsText arguments = {};
+};
+
+struct TaggedValue {
+    std::string key = {};
+    bool is_text = false;  // says the tag
+    std::string text = {};
+    size_t num_given = 0;  // bytes of the text
 };
 
 bool is_name(std::string_view text) {
@@ -37,13 +45,15 @@ Reading<bool> read_name(TextReader& in, TaggedCall& call) {
     co_return more&& is_name(call.name);
 }
 
-// Whether `tag` comes next after white space. Reads nothing.
-Reading<bool> comes_next(TextReader& in, std::string_view tag) {
+// Whether `tag` comes next after white space; `counts_cut`: or its beginning, where the text ends.
+// Reads nothing.
+Reading<bool> comes_next(TextReader& in, std::string_view tag, bool counts_cut) {
     const size_t start = in.position();
     co_await skip_space(in);
     const bool found = co_await in.take(tag);
+    const bool is_cut = !found && tag.starts_with(in.unread());
     in.rewind(start);
-    co_return found;
+    co_return found || (is_cut && counts_cut);
 }
 
 Reading<bool> only_space_left(TextReader& in) {
@@ -54,10 +64,11 @@ Reading<bool> only_space_left(TextReader& in) {
 }
 
 // Whether a call goes on or ends here, so that what was read before was the whole of a value.
-Reading<bool> is_after_value(TextReader& in, const TaggedCallForm& form) {
-    const bool parameter = co_await comes_next(in, form.parameter_begin);
+Reading<bool> is_after_value(TextReader& in, const TaggedCall& call) {
+    const bool is_held = call.arguments.is_held();
+    const bool parameter = co_await comes_next(in, call.form.parameter_begin, is_held);
     if (parameter) co_return true;
-    const bool end = co_await comes_next(in, form.call_end);
+    const bool end = co_await comes_next(in, call.form.call_end, is_held);
     if (end) co_return true;
     const bool text_end = co_await only_space_left(in);
     co_return text_end;
@@ -83,29 +94,6 @@ Reading<bool> ends_without_tag(TextReader& in, TaggedCall& call) {
     co_return ends;
 }
 
-Reading<bool> read_value(TextReader& in, TaggedCall& call, std::string& value) {
-    const TaggedCallForm& form = call.form;
-    while (true) {
-        const bool some = co_await in.has(1);
-        if (!some) co_return false;
-        const char c = in.peek();
-        if (c == form.value_end.front()) {
-            const bool closed = co_await in.take(form.value_end);
-            if (closed) {
-                const bool whole = co_await is_after_value(in, form);
-                if (whole) co_return true;
-                value += form.value_end;  // the value's own text
-                continue;
-            }
-        }
-        value += c;
-        in.skip(1);
-        if (c != '\n' || !form.value_end_may_be_missing) continue;
-        const bool ends = co_await ends_without_tag(in, call);
-        if (ends) co_return true;
-    }
-}
-
 std::string_view without_line_breaks(std::string_view value, TaggedCallForm::LineBreaks rule) {
     using LineBreaks = TaggedCallForm::LineBreaks;
     const bool before = value.starts_with("\n");
@@ -117,10 +105,57 @@ std::string_view without_line_breaks(std::string_view value, TaggedCallForm::Lin
     return value;
 }
 
+// What of a value is certain while it is read.
+std::string_view certain_text(std::string_view value, TaggedCallForm::LineBreaks rule) {
+    using LineBreaks = TaggedCallForm::LineBreaks;
+    const bool is_open = rule == LineBreaks::form_if_both && value.starts_with("\n");
+    return is_open ? std::string_view() : without_line_breaks(value, rule);
+}
+
+void give_text(TaggedCall& call, TaggedValue& value) {
+    const std::string_view text = certain_text(value.text, call.form.line_breaks);
+    if (text.size() <= value.num_given) return;
+    if (!value.is_text && !call.types.is_text(call.name, value.key, text)) return;
+    call.arguments.text_piece(text.substr(value.num_given));
+    value.num_given = text.size();
+}
+
+Reading<bool> read_value(TextReader& in, TaggedCall& call, TaggedValue& value) {
+    const TaggedCallForm& form = call.form;
+    while (true) {
+        if (in.unread().empty()) give_text(call, value);
+        const bool some = co_await in.has(1);
+        if (!some) co_return false;
+        const char c = in.peek();
+        if (c == form.value_end.front()) {
+            const bool closed = co_await in.take(form.value_end);
+            if (closed) {
+                const bool whole = co_await is_after_value(in, call);
+                if (whole) co_return true;
+                value.text += form.value_end;  // the value's own text
+                continue;
+            }
+            if (form.value_end.starts_with(in.unread())) {  // the text ends in it
+                give_text(call, value);
+                in.skip(in.unread().size());
+                co_return false;
+            }
+        }
+        value.text += c;
+        in.skip(1);
+        if (c != '\n' || !form.value_end_may_be_missing) continue;
+        const bool ends = co_await ends_without_tag(in, call);
+        if (ends) co_return true;
+    }
+}
+
 // From the key on.
 Reading<bool> read_parameter(TextReader& in, TaggedCall& call) {
-    std::string key;
-    const bool named = co_await read_until(in, call.form.key_end, key, kMaxTagBytes);
+    TaggedValue value;
+    // A grammar may let a key be of any length.
+    const size_t max_bytes =
+        call.arguments.is_held() ? std::numeric_limits<size_t>::max() : kMaxTagBytes;
+    const bool named = co_await read_until(in, call.form.key_end, value.key, max_bytes);
     if (!named) co_return false;
     std::string attributes;
     if (!call.form.attributes_end.empty()) {
@@ -133,14 +168,15 @@ Reading<bool> read_parameter(TextReader& in, TaggedCall& call) {
         const bool begun = co_await in.take(call.form.value_begin);
         if (!begun) co_return false;
     }
-    std::string value;
+    value.key = trimmed(value.key);
+    value.is_text = attributes.find("string=\"true\"") != std::string::npos;
+    call.arguments.begin_value(value.key);
     const bool whole = co_await read_value(in, call, value);
     if (!whole) co_return false;
-    key = trimmed(key);
-    const std::string_view text = without_line_breaks(value, call.form.line_breaks);
-    const bool is_text = attributes.find("string=\"true\"") != std::string::npos;
-    call.arguments.set(key, is_text ? json_quoted(text) : call.types.json_of(call.name, key, text));
-    co_return !key.empty();
+    const std::string_view text = without_line_breaks(value.text, call.form.line_breaks);
+    call.arguments.end_value(value.is_text ? json_quoted(text)
+                                           : call.types.json_of(call.name, value.key, text));
+    co_return !value.key.empty();
 }
 
 // Where neither a parameter nor the end of the call comes.
@@ -154,26 +190,25 @@ bool is_cut_but_whole(TextReader& in, const TaggedCall& call) {
 
 }  // namespace
 
-Reading<FoundCalls> read_tagged_call(TextReader& in, const TaggedCallForm& form,
-                                     const ParameterTypes& types) {
+Reading<bool> read_tagged_call(TextReader& in, const TaggedCallForm& form,
+                               const ParameterTypes& types, CallSink& sink) {
     in.skip(form.call_begin.size());
-    TaggedCall call{form, types};
+    TaggedCall call{form, types, ArgumentsWriter(sink)};
     const bool named = co_await read_name(in, call);
-    if (!named) co_return std::nullopt;
+    if (!named) co_return false;
+    sink.begin("", call.name);
     while (true) {
         co_await skip_space(in);
         const bool parameter = co_await in.take(form.parameter_begin);
         if (parameter) {
             const bool read = co_await read_parameter(in, call);
-            if (!read) co_return std::nullopt;
+            if (!read) co_return false;
             continue;
         }
         const bool ended = co_await in.take(form.call_end);
-        if (!ended && !is_cut_but_whole(in, call)) co_return std::nullopt;
-        std::vector<FoundCall> calls(1);
-        calls[0].name = call.name;
-        calls[0].arguments = call.arguments.json();
-        co_return calls;
+        if (!ended && !is_cut_but_whole(in, call)) co_return false;
+        call.arguments.end();
+        co_return true;
     }
 }
 

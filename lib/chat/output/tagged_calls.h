@@ -27,7 +27,7 @@ struct TaggedCallForm {
     bool call_end_may_be_missing = false;
 };
 
-Reading<FoundCalls> read_tagged_call(TextReader& in, const TaggedCallForm& form,
-                                     const ParameterTypes& types);
+Reading<bool> read_tagged_call(TextReader& in, const TaggedCallForm& form,
+                               const ParameterTypes& types, CallSink& sink);
 
 }  // namespace nvllm::output

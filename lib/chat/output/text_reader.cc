@@ -20,8 +20,16 @@ void TextReader::Wait::await_suspend(std::coroutine_handle<> waiting) {
 }
 
 bool TextReader::Wait::await_resume() {
-    if (literal_.empty()) return in_.unread().size() >= bytes_;
-    if (!in_.unread().starts_with(literal_)) return false;
+    const std::string_view unread = in_.unread();
+    if (literal_.empty()) {
+        const bool some = unread.size() >= bytes_;
+        in_.met_end_ = in_.met_end_ || !some;
+        return some;
+    }
+    if (!unread.starts_with(literal_)) {
+        in_.met_end_ = in_.met_end_ || literal_.starts_with(unread);
+        return false;
+    }
     in_.skip(literal_.size());
     return true;
 }

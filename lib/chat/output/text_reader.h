@@ -52,6 +52,10 @@ class TextReader {
     char peek() const { return text_[next_]; }
     void skip(size_t bytes) { next_ += bytes; }
     bool ended() const { return ended_; }
+    // Whether a coroutine was told, since reset_met_end(), that the text ends too early for what it
+    // waited for.
+    bool met_end() const { return met_end_; }
+    void reset_met_end() { met_end_ = false; }
 
     // Positions count from the start of the whole text. What lies before `keep_from` may be gone.
     size_t position() const { return dropped_ + next_; }
@@ -75,6 +79,7 @@ class TextReader {
     size_t next_ = 0;
     size_t dropped_ = 0;
     bool ended_ = false;
+    bool met_end_ = false;
     std::coroutine_handle<> runnable_;
     std::coroutine_handle<> waiting_;
     const Wait* wait_ = nullptr;

@@ -2,23 +2,14 @@
 // from there.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/chat/output/call_sink.h"
 #include "lib/chat/output/parameter_types.h"
 #include "lib/chat/output/text_reader.h"
 
 namespace nvllm::output {
-
-struct FoundCall {
-    std::string id = {};
-    std::string name = {};
-    std::string arguments = {};  // the text of a JSON object
-};
-// Nothing where the text holds no whole call; then it stays text.
-using FoundCalls = std::optional<std::vector<FoundCall>>;
 
 struct ToolCallFormat {
     // Markers around several calls, if the format has them, and before each one.
@@ -31,8 +22,10 @@ struct ToolCallFormat {
     std::string_view separators = {};
     // A call is one only in a section.
     bool only_in_section = false;
-    // Reads from the marker on, which comes next in the text. What it has read is the calls'.
-    Reading<FoundCalls> (*read_calls)(TextReader& in, const ParameterTypes& types) = nullptr;
+    // Reads from the marker on, which comes next in the text, and gives the calls to the sink. What
+    // it has read is theirs. False where the text holds no whole call; then it stays text.
+    Reading<bool> (*read_calls)(TextReader& in, const ParameterTypes& types,
+                                CallSink& sink) = nullptr;
 };
 
 }  // namespace nvllm::output

@@ -38,11 +38,15 @@ class MarkerSearch {
         answer_.content(text);
         if (trimmed(text).empty()) return;
         begun_ = true;
+        has_text_ = true;
         after_call_ = false;
         if (!in_section) num_calls_in_section = 0;
     }
 
+    bool has_text() const { return has_text_; }
+
     bool in_section = false;
+    bool section_is_held = false;
     size_t num_calls_in_section = 0;
     int num_cut_attempts = 0;
     void call_was_given() {
@@ -66,6 +70,7 @@ class MarkerSearch {
     size_t num_anywhere_ = 0;
     std::string first_bytes_;
     bool begun_ = false;
+    bool has_text_ = false;
     bool after_call_ = false;
 };
 
@@ -124,10 +129,25 @@ Reading<bool> skip_separators(TextReader& in, const ToolCallFormat& format,
     co_return follows;
 }
 
-// Reads the call or calls at `marker`, or nothing.
-Reading<FoundCalls> read_at_marker(TextReader& in, const ToolCallFormat& format,
-                                   const ParameterTypes& types, MarkerSearch& search,
-                                   Marker marker) {
+// Whether what begins at `marker` cannot break.
+Reading<bool> is_held(TextReader& in, const HeldCalls& held, MarkerSearch& search, Marker marker) {
+    const size_t start = in.position();
+    const bool is_call = marker.kind == MarkerKind::call_begin;
+    if (is_call && search.in_section && search.section_is_held) co_return true;
+    bool begins = false;
+    if (!held.begin.empty() && !(held.only_at_start && search.has_text())) {
+        begins = co_await in.take(held.begin);
+        in.rewind(start);
+    }
+    if (!is_call) search.section_is_held = begins;
+    co_return begins ||
+        std::find(held.positions.begin(), held.positions.end(), start) != held.positions.end();
+}
+
+// Reads the call or calls at `marker`; whether they are whole.
+Reading<bool> read_at_marker(TextReader& in, const ToolCallFormat& format,
+                             const ParameterTypes& types, MarkerSearch& search, CallSink& sink,
+                             Marker marker) {
     if (marker.kind == MarkerKind::section_begin) {
         in.skip(marker.text.size());
         search.in_section = true;
@@ -135,20 +155,21 @@ Reading<FoundCalls> read_at_marker(TextReader& in, const ToolCallFormat& format,
         Marker call;
         for (size_t bytes_needed = 1; call.kind == MarkerKind::none;) {
             const bool more = co_await skip_space(in);
-            if (!more) co_return std::nullopt;
+            if (!more) co_return false;
             call = search.next(in, bytes_needed);
-            if (bytes_needed == 0 && call.kind != MarkerKind::call_begin) co_return std::nullopt;
+            if (bytes_needed == 0 && call.kind != MarkerKind::call_begin) co_return false;
             if (bytes_needed > 0 && call.kind == MarkerKind::none) co_await in.has(bytes_needed);
         }
     }
-    auto calls = co_await format.read_calls(in, types);
-    co_return calls;
+    const bool whole = co_await format.read_calls(in, types, sink);
+    co_return whole;
 }
 
 }  // namespace
 
 Reading<bool> read_content_and_calls(TextReader& in, const ToolCallFormat& format,
-                                     const ParameterTypes& types, Answer& answer) {
+                                     const ParameterTypes& types, const HeldCalls& held,
+                                     CallSink& sink, Answer& answer) {
     MarkerSearch search(format, answer);
     while (true) {
         const Marker marker = co_await next_marker(in, search);
@@ -161,15 +182,24 @@ Reading<bool> read_content_and_calls(TextReader& in, const ToolCallFormat& forma
             answer.border();
             continue;
         }
-        FoundCalls calls;
-        if (search.num_cut_attempts < kMaxCutAttempts)
-            calls = co_await read_at_marker(in, format, types, search, marker);
-        if (calls) {
-            search.num_calls_in_section += calls->size();
+        bool whole = false;
+        sink.start(start, false);
+        if (search.num_cut_attempts < kMaxCutAttempts) {
+            const bool cannot_break = co_await is_held(in, held, search, marker);
+            sink.start(start, cannot_break);
+            in.reset_met_end();
+            whole = co_await read_at_marker(in, format, types, search, sink, marker);
+        }
+        if (whole) {
+            search.num_calls_in_section += sink.num_calls();
             search.call_was_given();
-            answer.calls(*std::move(calls));
+            sink.commit();
             co_await skip_separators(in, format, search);
             in.forget();
+            continue;
+        }
+        if (sink.is_held() && sink.num_calls() > 0 && in.met_end()) {
+            in.skip(in.unread().size());  // the end cut it: what was given of it stays
             continue;
         }
         if (in.ended() && in.unread().empty()) ++search.num_cut_attempts;

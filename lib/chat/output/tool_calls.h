@@ -6,9 +6,11 @@
 
 namespace nvllm::output {
 
-// Reads to the end of the text. Gives `answer` every whole call, and all other text as content.
-// The references must outlive the reading.
+// Reads to the end of the text. Gives `sink` every whole call and those that are held, and
+// `answer`, which is the sink's, all other text as content. The references must outlive the
+// reading.
 Reading<bool> read_content_and_calls(TextReader& in, const ToolCallFormat& format,
-                                     const ParameterTypes& types, Answer& answer);
+                                     const ParameterTypes& types, const HeldCalls& held,
+                                     CallSink& sink, Answer& answer);
 
 }  // namespace nvllm::output

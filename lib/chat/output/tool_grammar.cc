@@ -73,6 +73,21 @@ const CallForm kCallForms[] = {
 const CallForm kNamedMistral = {"mistral", "[TOOL_CALLS]", "",       "",
                                 "",        "[TOOL_CALLS]", "[ARGS]", ""};
 
+// Arguments are an object, also where the schema does not say it.
+TagJson arguments_schema(const OfferedTool& tool) {
+    if (tool.parameters.empty()) return {{"type", "object"}, {"properties", TagJson::object()}};
+    TagJson schema = parse_ordered_json(tool.parameters, "parameters");
+    const auto says = [&](const char* key) { return schema.contains(key); };
+    const auto keys = {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"};
+    if (schema.is_object() && std::ranges::none_of(keys, says)) schema["type"] = "object";
+    return schema;
+}
+
+bool takes_object(const OfferedTool& tool) {
+    const TagJson schema = arguments_schema(tool);
+    return schema.is_object() && schema.value("type", TagJson()) == TagJson("object");
+}
+
 class TagWriter {
   public:
     TagWriter(const ToolGrammarRequest& request, const CallForm& form)
@@ -97,9 +112,7 @@ class TagWriter {
     }
 
     TagJson arguments(const OfferedTool& tool) const {
-        TagJson schema = {{"type", "object"}, {"properties", TagJson::object()}};
-        if (!tool.parameters.empty()) schema = parse_ordered_json(tool.parameters, "parameters");
-        TagJson format = {{"type", "json_schema"}, {"json_schema", std::move(schema)}};
+        TagJson format = {{"type", "json_schema"}, {"json_schema", arguments_schema(tool)}};
         if (form_.style != "json") format["style"] = form_.style;
         return format;
     }
@@ -113,7 +126,7 @@ class TagWriter {
             std::string(form_.before_name) + name + std::string(form_.after_name);
         std::vector<TagJson> parts = literal(std::string_view(head).substr(bytes_before));
         if (!form_.after_index.empty()) {
-            parts.push_back({{"type", "regex"}, {"pattern", "[0-9]+"}});
+            parts.push_back({{"type", "regex"}, {"pattern", "[0-9]{1,3}"}});
             append(parts, literal(form_.after_index));
         }
         parts.push_back(arguments(tool));
@@ -187,6 +200,19 @@ std::optional<std::string> tool_structural_tag(const ToolGrammarRequest& request
     const CallForm* form = find_form(request);
     if (form == nullptr || request.tools.empty()) return std::nullopt;
     return output::structural_tag_text(TagWriter(request, *form).format());
+}
+
+HeldCalls held_calls(const ToolGrammarRequest& request) {
+    const CallForm* form = find_form(request);
+    if (form == nullptr || request.tools.empty()) return {};
+    if (!std::ranges::all_of(request.tools, takes_object)) return {};
+    HeldCalls held{.begin = std::string(form->trigger),
+                   .only_at_start = request.choice == ToolChoice::required};
+    if (form->format == "openai") {
+        held.begin = form->before_name;
+        held.after_name = form->after_name;
+    }
+    return held;
 }
 
 }  // namespace nvllm

@@ -30,4 +30,9 @@ struct ToolGrammarRequest {
 // for formats that the engine has no form for (pythonic).
 std::optional<std::string> tool_structural_tag(const ToolGrammarRequest& request);
 
+// The calls that this tag holds from their beginning on. None where there is no tag, and where the
+// schema of a function leaves open whether its arguments are an object. A special token that a
+// model spells with other tokens begins no call for the grammar, but looks so here.
+HeldCalls held_calls(const ToolGrammarRequest& request);
+
 }  // namespace nvllm

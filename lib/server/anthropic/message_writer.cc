@@ -1,8 +1,13 @@
 // News as blocks.
 #include "lib/server/anthropic/message_writer.h"
 
+#include <fmt/format.h>
+
+#include <deque>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lib/base/json.h"
 #include "lib/server/models/hosted_model.h"
 #include "lib/server/openai/response_fields.h"
 #include "lib/server/requests/choice_output.h"
@@ -30,6 +35,14 @@ Stop stop_of(const ChoiceNews& news) {
         stop.reason = news.has_called ? "tool_use" : "end_turn";
     }
     return stop;
+}
+
+// The input of a call. One that was cut in its arguments is no JSON: it is given as the API's
+// documentation gives such a one back to a model.
+std::string input_of(const std::string& arguments) {
+    if (arguments.empty()) return "{}";
+    if (nlohmann::json::accept(arguments)) return arguments;
+    return fmt::format("{{\"INVALID_JSON\":{}}}", json_quoted(arguments));
 }
 
 // Other servers of this API sign thoughts to know them again; here it only tells them apart.
@@ -64,12 +77,14 @@ std::string MessageWriter::whole(std::vector<ChoiceNews> choices, const Usage& u
     const ChoiceNews& news = choices.front();
     Message message = this->message(usage);
     const std::string signature = signature_of(news.said.reasoning);
+    std::deque<std::string> inputs;  // what the message refers to
     if (request_.include_reasoning && !news.said.reasoning.empty()) {
         message.content.emplace_back(ThinkingBlock{{}, news.said.reasoning, signature});
     }
     if (!news.said.content.empty()) message.content.emplace_back(TextBlock{{}, news.said.content});
     for (const ToolCallDelta& call : news.said.tool_calls) {
-        message.content.emplace_back(ToolUseBlock{{}, call.id, call.name, {call.arguments}});
+        inputs.push_back(input_of(call.arguments));
+        message.content.emplace_back(ToolUseBlock{{}, call.id, call.name, {inputs.back()}});
     }
     message.stop = stop_of(news);
     return json_of(message);
@@ -81,6 +96,7 @@ void MessageWriter::begin(const Usage& usage, StreamEvents& events) {
 }
 
 void MessageWriter::news(ChoiceNews news, const Usage&, StreamEvents& events) {
+    for (const ToolCallDelta& one : news.said.begun_calls()) call(one, events);
     if (request_.include_reasoning && !news.said.reasoning.empty()) {
         think(news.said.reasoning, events);
     }
@@ -88,7 +104,7 @@ void MessageWriter::news(ChoiceNews news, const Usage&, StreamEvents& events) {
         open(BlockKind::text, TextBlock{}, events);
         add(BlockDelta{{}, num_blocks_ - 1, TextDelta{{}, news.said.content}}, events);
     }
-    for (const ToolCallDelta& one : news.said.tool_calls) call(one, events);
+    for (const ToolCallDelta& one : news.said.new_calls()) call(one, events);
     if (news.finish_reason) stop_ = stop_of(news);
 }
 
@@ -113,6 +129,7 @@ void MessageWriter::call(const ToolCallDelta& call, StreamEvents& events) {
         close(events);
         open(BlockKind::tool, ToolUseBlock{{}, call.id, call.name, {"{}"}}, events);
     }
+    if (call.arguments.empty()) return;
     add(BlockDelta{{}, num_blocks_ - 1, InputDelta{{}, call.arguments}}, events);
 }
 

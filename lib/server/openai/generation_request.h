@@ -34,6 +34,7 @@ struct GenerationRequest {
     // Of chats: what is told apart in the text; the functions there are.
     OutputFormat format = {};
     ToolRequest tool_request = {};
+    HeldCalls held_calls = {};      // of the grammar that the answer is held to
     bool include_reasoning = true;  // in the response
     // Names of fields that were taken and do nothing, for the x-nvllm-ignored header.
     std::vector<std::string> ignored;

@@ -75,6 +75,7 @@ std::optional<Fault> set_grammar(const ModelOutput& model, GenerationRequest& re
     if (request.tool_request.use != ToolUse::required) grammar.content = input.grammar;
     const bool is_plain = !grammar.calls && grammar.reasoning_format.empty();
     if (is_plain || (!grammar.calls && !grammar.content)) return std::nullopt;
+    request.held_calls = held_calls(grammar);
     input.grammar_for_prompt = [grammar](std::string_view prompt_end) {
         return answer_grammar(grammar, prompt_end);
     };

@@ -295,7 +295,8 @@ ChoiceOutput ActiveGeneration::output_of(size_t choice, const Request& prepared)
     const bool is_read = !format.tools.empty() || !format.reasoning.empty();
     if (is_read && tokenizer != nullptr) {
         const OutputContext context{request_.tool_request.offered,
-                                    end_of_prompt(*tokenizer, prepared.prompt_token_ids)};
+                                    end_of_prompt(*tokenizer, prepared.prompt_token_ids),
+                                    request_.held_calls};
         parser = std::move(make_output_parser(format, context).value_or_throw());
     }
     return {std::move(parser), transaction_->request_id, choice};

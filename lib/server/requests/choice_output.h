@@ -26,7 +26,9 @@ class ChoiceOutput {
     OutputDelta take() { return std::exchange(said_, {}); }
     bool has_news() const { return !said_.empty(); }
 
-    bool has_called() const { return has_called_; }
+    // Whether there are calls, the last of which has all its arguments: the end of the text may have
+    // cut it.
+    bool has_called() const { return has_called_ && !parser_->in_call(); }
     int64_t reasoning_tokens() const { return reasoning_tokens_; }
 
   private:

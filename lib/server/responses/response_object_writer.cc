@@ -258,6 +258,7 @@ void ResponseObjectWriter::write_call(const ToolCallDelta& call, StreamEvents& e
         item.name = call.name;
         begin_item(events);
     }
+    if (call.arguments.empty()) return;
     items_.back().text += call.arguments;
     ResponseEvent delta = event_of_item("response.function_call_arguments.delta");
     delta.delta = call.arguments;
@@ -265,9 +266,10 @@ void ResponseObjectWriter::write_call(const ToolCallDelta& call, StreamEvents& e
 }
 
 void ResponseObjectWriter::news(ChoiceNews news, const Usage&, StreamEvents& events) {
+    for (const ToolCallDelta& call : news.said.begun_calls()) write_call(call, events);
     if (request_.include_reasoning) write_text(Kind::reasoning, news.said.reasoning, events);
     write_text(Kind::message, news.said.content, events);
-    for (const ToolCallDelta& call : news.said.tool_calls) write_call(call, events);
+    for (const ToolCallDelta& call : news.said.new_calls()) write_call(call, events);
     if (news.finish_reason) finish_reason_ = news.finish_reason;
 }
 

@@ -22,39 +22,41 @@ Reading<bool> take_call_end(TextReader& in) {
     co_return found;
 }
 
-FoundCalls named_call(const std::string& name, std::string arguments) {
-    if (trimmed(name).empty()) return std::nullopt;
-    return FoundCalls({{"", std::string(trimmed(name)), std::move(arguments)}});
+// The arguments of a call, after its name.
+Reading<bool> read_arguments(TextReader& in, CallSink& sink, const std::string& name) {
+    const std::string_view function = trimmed(name);
+    if (function.empty()) co_return false;
+    sink.begin("", std::string(function));
+    const bool read = co_await read_json_arguments(in, sink);
+    co_return read;
 }
 
-Reading<FoundCalls> read_fenced_call(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_fenced_call(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     in.skip(kDeepSeekCall.size());
     std::string type;
     std::string name;
     const bool typed = co_await read_until(in, kDeepSeekSeparator, type, kMaxDeepSeekName);
-    if (!typed) co_return std::nullopt;
+    if (!typed) co_return false;
     const bool named = co_await read_until(in, "```json", name, kMaxDeepSeekName);
-    if (!named) co_return std::nullopt;
-    auto arguments = co_await read_json_arguments(in);
-    if (!arguments) co_return std::nullopt;
+    if (!named) co_return false;
+    const bool read = co_await read_arguments(in, sink, name);
+    if (!read) co_return false;
     co_await skip_space(in);
     const bool fence = co_await in.take("```");
-    if (!fence && !in.ended()) co_return std::nullopt;
+    if (!fence && !in.ended()) co_return false;
     const bool ended = co_await take_call_end(in);
-    if (!ended) co_return std::nullopt;
-    co_return named_call(name, *std::move(arguments));
+    co_return ended;
 }
 
-Reading<FoundCalls> read_plain_call(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_plain_call(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     in.skip(kDeepSeekCall.size());
     std::string name;
     const bool named = co_await read_until(in, kDeepSeekSeparator, name, kMaxDeepSeekName);
-    if (!named) co_return std::nullopt;
-    auto arguments = co_await read_json_arguments(in);
-    if (!arguments) co_return std::nullopt;
+    if (!named) co_return false;
+    const bool read = co_await read_arguments(in, sink, name);
+    if (!read) co_return false;
     const bool ended = co_await take_call_end(in);
-    if (!ended) co_return std::nullopt;
-    co_return named_call(name, *std::move(arguments));
+    co_return ended;
 }
 
 ToolCallFormat section_format() {

@@ -15,9 +15,9 @@ constexpr TaggedCallForm kDsmlForm = {.call_begin = "<｜DSML｜invoke name=\"",
                                       .value_end = "</｜DSML｜parameter>",
                                       .call_end = "</｜DSML｜invoke>"};
 
-Reading<FoundCalls> read_dsml_call(TextReader& in, const ParameterTypes& types) {
-    auto calls = co_await read_tagged_call(in, kDsmlForm, types);
-    co_return calls;
+Reading<bool> read_dsml_call(TextReader& in, const ParameterTypes& types, CallSink& sink) {
+    const bool found = co_await read_tagged_call(in, kDsmlForm, types, sink);
+    co_return found;
 }
 
 }  // namespace

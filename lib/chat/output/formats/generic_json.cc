@@ -18,15 +18,15 @@ constexpr std::array<Enclosure, 6> kEnclosures = {{{"<tool_call>", "</tool_call>
                                                    {"[TOOL_CALLS]", "[/TOOL_CALLS]"},
                                                    {"```json", "```"}}};
 
-Reading<FoundCalls> read_generic_calls(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_generic_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     for (const Enclosure& enclosure : kEnclosures) {
         if (!in.unread().starts_with(enclosure.begin)) continue;
         in.skip(enclosure.begin.size());
-        auto calls = co_await read_json_calls(in, enclosure.begin, enclosure.end);
-        co_return calls;
+        const bool found = co_await read_json_calls(in, enclosure.begin, enclosure.end, sink);
+        co_return found;
     }
-    auto calls = co_await read_bare_json_calls(in);
-    co_return calls;
+    const bool found = co_await read_bare_json_calls(in, sink);
+    co_return found;
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ constexpr TaggedCallForm kGlmForm = {.call_begin = "<tool_call>",
                                      .call_end = "</tool_call>",
                                      .call_end_may_be_missing = true};
 
-Reading<FoundCalls> read_glm_call(TextReader& in, const ParameterTypes& types) {
-    auto calls = co_await read_tagged_call(in, kGlmForm, types);
-    co_return calls;
+Reading<bool> read_glm_call(TextReader& in, const ParameterTypes& types, CallSink& sink) {
+    const bool found = co_await read_tagged_call(in, kGlmForm, types, sink);
+    co_return found;
 }
 
 }  // namespace

@@ -3,24 +3,22 @@
 // Source: the chat templates of Granite 3.0 to 3.3.
 #include "lib/chat/output/formats/tool_formats.h"
 #include "lib/chat/output/json_calls.h"
-#include "lib/chat/output/json_text.h"
 
 namespace nvllm::output {
 namespace {
 
-Reading<FoundCalls> read_granite_calls(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_granite_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     if (in.peek() == '[' || in.peek() == '{') {
-        auto calls = co_await read_bare_json_calls(in);
-        co_return calls;
+        const bool found = co_await read_bare_json_calls(in, sink);
+        co_return found;
     }
     for (bool marker = true; marker;) {
         co_await skip_space(in);
         marker = co_await in.take("<|tool_call|>");
         if (!marker) marker = co_await in.take("<tool_call>");
     }
-    const auto json = co_await read_json(in);
-    if (!json) co_return std::nullopt;
-    co_return calls_in_json(*json);
+    const bool found = co_await read_calls(in, sink);
+    co_return found;
 }
 
 }  // namespace

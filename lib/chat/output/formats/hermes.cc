@@ -6,10 +6,10 @@
 namespace nvllm::output {
 namespace {
 
-Reading<FoundCalls> read_hermes_calls(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_hermes_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     in.skip(std::string_view("<tool_call>").size());
-    auto calls = co_await read_json_calls(in, "<tool_call>", "</tool_call>");
-    co_return calls;
+    const bool found = co_await read_json_calls(in, "<tool_call>", "</tool_call>", sink);
+    co_return found;
 }
 
 }  // namespace

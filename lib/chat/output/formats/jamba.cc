@@ -6,10 +6,10 @@
 namespace nvllm::output {
 namespace {
 
-Reading<FoundCalls> read_jamba_calls(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_jamba_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     in.skip(std::string_view("<tool_calls>").size());
-    auto calls = co_await read_json_calls(in, "<tool_calls>", "</tool_calls>");
-    co_return calls;
+    const bool found = co_await read_json_calls(in, "<tool_calls>", "</tool_calls>", sink);
+    co_return found;
 }
 
 }  // namespace

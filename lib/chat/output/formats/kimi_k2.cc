@@ -19,21 +19,20 @@ std::string name_in(std::string_view id) {
     return std::string(trimmed(id));
 }
 
-Reading<FoundCalls> read_kimi_call(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_kimi_call(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     in.skip(kKimiCall.size());
-    std::vector<FoundCall> calls(1);
-    std::string id;
-    const bool named = co_await read_until(in, "<|tool_call_argument_begin|>", id, kMaxKimiId);
-    if (!named) co_return std::nullopt;
-    calls[0].id = trimmed(id);
-    calls[0].name = name_in(calls[0].id);
-    auto arguments = co_await read_json_arguments(in);
-    if (!arguments || calls[0].name.empty()) co_return std::nullopt;
-    calls[0].arguments = *std::move(arguments);
+    std::string word;
+    const bool named = co_await read_until(in, "<|tool_call_argument_begin|>", word, kMaxKimiId);
+    if (!named) co_return false;
+    const std::string id(trimmed(word));
+    const std::string name = name_in(id);
+    if (name.empty()) co_return false;
+    sink.begin(id, name);
+    const bool read = co_await read_json_arguments(in, sink);
+    if (!read) co_return false;
     const bool more = co_await skip_space(in);
     const bool ended = co_await in.take("<|tool_call_end|>");
-    if (more && !ended) co_return std::nullopt;
-    co_return calls;
+    co_return !more || ended;
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 namespace nvllm::output {
 namespace {
 
-Reading<FoundCalls> read_llama_calls(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_llama_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     co_await in.take("<|python_tag|>");
     co_await skip_space(in);
-    auto calls = co_await read_bare_json_calls(in);
-    co_return calls;
+    const bool found = co_await read_bare_json_calls(in, sink);
+    co_return found;
 }
 
 }  // namespace

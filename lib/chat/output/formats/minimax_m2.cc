@@ -14,9 +14,9 @@ constexpr TaggedCallForm kMiniMaxForm = {.call_begin = "<invoke name=\"",
                                          .call_end = "</invoke>",
                                          .line_breaks = TaggedCallForm::LineBreaks::form_if_both};
 
-Reading<FoundCalls> read_minimax_call(TextReader& in, const ParameterTypes& types) {
-    auto calls = co_await read_tagged_call(in, kMiniMaxForm, types);
-    co_return calls;
+Reading<bool> read_minimax_call(TextReader& in, const ParameterTypes& types, CallSink& sink) {
+    const bool found = co_await read_tagged_call(in, kMiniMaxForm, types, sink);
+    co_return found;
 }
 
 }  // namespace

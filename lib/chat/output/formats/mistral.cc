@@ -4,7 +4,6 @@
 // Source: mistral-common, instruct tokenizers v2 to v13.
 #include "lib/chat/output/formats/tool_formats.h"
 #include "lib/chat/output/json_calls.h"
-#include "lib/chat/output/json_text.h"
 
 namespace nvllm::output {
 namespace {
@@ -25,33 +24,32 @@ Reading<bool> read_word(TextReader& in, std::string& word) {
     co_return more && !word.empty() && one_word;
 }
 
-Reading<FoundCalls> read_named_call(TextReader& in) {
-    std::vector<FoundCall> calls(1);
-    const bool named = co_await read_word(in, calls[0].name);
-    if (!named) co_return std::nullopt;
+Reading<bool> read_named_call(TextReader& in, CallSink& sink) {
+    std::string name;
+    std::string id;
+    const bool named = co_await read_word(in, name);
+    if (!named) co_return false;
     const bool has_id = co_await in.take("[CALL_ID]");
     if (has_id) {
-        const bool read = co_await read_word(in, calls[0].id);
-        if (!read) co_return std::nullopt;
+        const bool read = co_await read_word(in, id);
+        if (!read) co_return false;
     }
+    sink.begin(id, name);
     co_await in.take("[ARGS]");
-    auto arguments = co_await read_json_arguments(in);
-    if (!arguments) co_return std::nullopt;
-    calls[0].arguments = *std::move(arguments);
-    co_return calls;
+    const bool read = co_await read_json_arguments(in, sink);
+    co_return read;
 }
 
-Reading<FoundCalls> read_mistral_calls(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_mistral_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     in.skip(kMistralCalls.size());
     const bool more = co_await skip_space(in);
-    if (!more) co_return std::nullopt;
+    if (!more) co_return false;
     if (in.peek() == '[' || in.peek() == '{') {
-        const auto json = co_await read_json(in);
-        if (!json) co_return std::nullopt;
-        co_return calls_in_json(*json);
+        const bool found = co_await read_calls(in, sink);
+        co_return found;
     }
-    auto calls = co_await read_named_call(in);
-    co_return calls;
+    const bool found = co_await read_named_call(in, sink);
+    co_return found;
 }
 
 }  // namespace

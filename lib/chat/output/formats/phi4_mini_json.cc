@@ -8,14 +8,14 @@ namespace {
 
 constexpr std::string_view kPhiCall = "<|tool_call|>";
 
-Reading<FoundCalls> read_phi4_calls(TextReader& in, const ParameterTypes& /*types*/) {
+Reading<bool> read_phi4_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
     const bool token = co_await in.take(kPhiCall);
     if (token) co_await skip_space(in);
     const bool word = co_await in.take("functools");
     const bool more = co_await skip_space(in);
-    if (!(token || word) || !more || in.peek() != '[') co_return std::nullopt;
-    auto calls = co_await read_bare_json_calls(in);
-    co_return calls;
+    if (!(token || word) || !more || in.peek() != '[') co_return false;
+    const bool found = co_await read_bare_json_calls(in, sink);
+    co_return found;
 }
 
 }  // namespace

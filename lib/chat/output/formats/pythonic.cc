@@ -6,9 +6,9 @@
 namespace nvllm::output {
 namespace {
 
-Reading<FoundCalls> read_pythonic_calls(TextReader& in, const ParameterTypes& /*types*/) {
-    auto calls = co_await read_python_calls(in);
-    co_return calls;
+Reading<bool> read_pythonic_calls(TextReader& in, const ParameterTypes& /*types*/, CallSink& sink) {
+    const bool found = co_await read_python_calls(in, sink);
+    co_return found;
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ constexpr TaggedCallForm kFunctionForm = {.call_begin = "<function=",
                                           .line_breaks = TaggedCallForm::LineBreaks::form,
                                           .value_end_may_be_missing = true};
 
-Reading<FoundCalls> read_function(TextReader& in, const ParameterTypes& types) {
-    auto calls = co_await read_tagged_call(in, kFunctionForm, types);
-    co_return calls;
+Reading<bool> read_function(TextReader& in, const ParameterTypes& types, CallSink& sink) {
+    const bool found = co_await read_tagged_call(in, kFunctionForm, types, sink);
+    co_return found;
 }
 
 ToolCallFormat format_in(std::string_view begin, std::string_view end) {

@@ -93,4 +93,27 @@ TEST_CASE("answer grammars: calls, and calls or content") {
     CHECK(!answer_grammar({.reasoning_format = "qwen3"}, "<think>"));
 }
 
+TEST_CASE("answer grammars: which calls are held from their beginning on") {
+    const auto held = [](ToolChoice choice, std::optional<GrammarSpec> content,
+                         const char* format = "hermes") {
+        ToolGrammarRequest request = calls(choice);
+        request.tool_format = format;
+        return held_calls(AnswerGrammarRequest{.calls = request, .content = std::move(content)});
+    };
+    CHECK(held_calls(AnswerGrammarRequest{.content = kSchema}).begin.empty());
+    const HeldCalls automatic = held(ToolChoice::automatic, {});
+    CHECK(automatic.begin == "<tool_call>");
+    CHECK_FALSE(automatic.only_at_start);
+    CHECK(held(ToolChoice::required, {}).only_at_start);
+    // Beside content that may have a marker in it, a call must begin the answer.
+    const HeldCalls beside = held(ToolChoice::automatic, kSchema);
+    CHECK(beside.begin == "<tool_call>");
+    CHECK(beside.only_at_start);
+    CHECK(held(ToolChoice::automatic, kSchema, "llama3_json").begin.empty());
+    CHECK(held(ToolChoice::automatic, GrammarSpec{GrammarKind::regex, "a+"}).begin.empty());
+    const HeldCalls message = held(ToolChoice::required, kSchema, "openai");
+    CHECK(message.begin == "<|channel|>commentary to=functions.");
+    CHECK(message.after_name == " <|constrain|>json<|message|>");
+}
+
 }  // namespace nvllm

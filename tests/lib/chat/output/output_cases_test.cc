@@ -124,7 +124,41 @@ std::string told(const OutputDelta& output) {
         .dump();
 }
 
+// The case with its calls held, as a grammar does where they turn out whole.
+Case with_held_calls(const Case& test) {
+    auto parser = make_output_parser(test.format, test.context);
+    REQUIRE(parser.ok());
+    parser->push(test.text);
+    parser->finish();
+    Case held = test;
+    held.context.held.positions = parser->call_positions();
+    return held;
+}
+
+void check_held(const Case& test, OutputDelta whole, std::mt19937& random) {
+    const Case held = with_held_calls(test);
+    // A call that was begun has no place for an id that follows its name.
+    OutputDelta read = merged(held, {held.text});
+    for (OutputDelta* output : {&read, &whole})
+        for (ToolCallDelta& call : output->tool_calls) call.id.clear();
+    INFO(test.name, ": held ", told(read));
+    CHECK(same(whole, read));
+    const OutputDelta first = merged(held, {held.text});
+    CHECK(same(first, merged(held, bytes_of(held.text))));
+    for (int i = 0; i < 4; ++i) CHECK(same(first, merged(held, random_pieces(held.text, random))));
+    // What was given of a call that is cut does not depend on the pieces either.
+    for (size_t cut = 0; cut < held.text.size(); cut += 3) {
+        Case shorter = held;
+        shorter.text.resize(cut);
+        shorter.text.resize(cut - utf8::incomplete_suffix(shorter.text));
+        const OutputDelta rest = merged(shorter, {shorter.text});
+        INFO("cut after ", shorter.text, ": ", told(rest));
+        CHECK(same(rest, merged(shorter, bytes_of(shorter.text))));
+    }
+}
+
 void check_cuts(const Case& test, const OutputDelta& whole, std::mt19937& random) {
+    check_held(test, whole, random);
     INFO(test.name, ": whole ", told(whole));
     CHECK(same(whole, merged(test, bytes_of(test.text))));
     for (int i = 0; i < 4; ++i) CHECK(same(whole, merged(test, random_pieces(test.text, random))));

@@ -11,8 +11,8 @@ using namespace nvllm::server;
 namespace {
 
 ChoiceOutput output_of(const OutputFormat& format, const std::string& request = "r",
-                       size_t choice = 0) {
-    auto parser = make_output_parser(format, {{{"f", ""}}, "<think>\n"});
+                       size_t choice = 0, HeldCalls held = {}) {
+    auto parser = make_output_parser(format, {{{"f", ""}}, "<think>\n", std::move(held)});
     REQUIRE(parser);
     return {std::move(*parser), request, choice};
 }
@@ -70,4 +70,40 @@ TEST_CASE("choice output: ids of calls come from the request, the choice and the
         }
     }
     CHECK(ids.size() == 8);
+}
+
+TEST_CASE(
+    "choice output: a held call has one id, and is none that ends the answer where it is cut") {
+    const std::string text = kCalls;
+    for (const size_t length : {text.size(), text.find("1}}")}) {
+        ChoiceOutput output = output_of({"hermes", ""}, "r", 0, {.begin = "<tool_call>"});
+        OutputDelta said;
+        size_t num_pieces = 0;
+        for (const char letter : text.substr(0, length)) {
+            output.push({&letter, 1}, 1);
+            OutputDelta news = output.take();
+            for (const ToolCallDelta& call : news.tool_calls)
+                CHECK(call.id.empty() == call.name.empty());
+            num_pieces += news.tool_calls.size();
+            CHECK(news.begun_calls().size() + news.new_calls().size() == news.tool_calls.size());
+            said.merge(std::move(news));
+        }
+        output.finish();
+        CHECK(!output.has_news());
+        REQUIRE(said.tool_calls.size() == 2);
+        CHECK(num_pieces > 4);
+        const bool is_whole = length == text.size();
+        CHECK(output.has_called() == is_whole);
+        CHECK(said.tool_calls[1].arguments == (is_whole ? "{\"a\": 1}" : "{\"a\": "));
+        CHECK(said.content.empty());
+    }
+}
+
+TEST_CASE("choice output: pieces of a call that goes on come before the calls that begin") {
+    OutputDelta delta{.tool_calls = {{.index = 0, .arguments = "}"}, {.index = 1, .name = "f"}}};
+    REQUIRE(delta.begun_calls().size() == 1);
+    CHECK(delta.begun_calls()[0].arguments == "}");
+    REQUIRE(delta.new_calls().size() == 1);
+    CHECK(delta.new_calls()[0].index == 1);
+    CHECK(OutputDelta{}.begun_calls().empty());
 }
