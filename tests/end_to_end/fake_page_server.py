@@ -14,6 +14,12 @@ from programs import SOURCE
 
 PAGE = SOURCE / "lib" / "server" / "page" / "chat.html"
 
+
+def page_bytes():
+    """The page with its parts, as cmake/embed.cmake joins them."""
+    return re.sub(rb"(?m)^@include (\S+)\n", lambda line: (PAGE.parent / line[1].decode()).read_bytes(), PAGE.read_bytes())
+
+
 STATUS = {
     "model": "fake/model", "state": "ready", "version": "0.1.0", "uptime_s": 4210.5,
     "requests": {"running": 3, "waiting": 2, "paused": 1, "swapped": 0},
@@ -46,7 +52,7 @@ class PageHandler(fake_openai.Handler):
         with self.server.lock:
             self.server.seen.append(self.path)
         if self.path == "/":
-            page = PAGE.read_bytes()
+            page = page_bytes()
             self.reply(200, page, "text/html; charset=utf-8", {"Content-Security-Policy": content_policy(page)})
         elif not self.has_key():
             self.refuse(401, "Missing or wrong API key.", "invalid_api_key")

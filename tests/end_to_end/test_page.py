@@ -11,11 +11,11 @@ import time
 import unittest
 import urllib.request
 
-from fake_page_server import PAGE, content_policy
+from fake_page_server import PAGE, content_policy, page_bytes
 from page_testing import BrowserTest, say_if_not_run
 from programs import SOURCE
 
-MOST_BYTES = 60_000
+MOST_BYTES = 150_000
 STOP_SEEN_S = 0.25
 RUNNING = "ask_server('nvllm/status').then((response) => response.json()).then((status) => status.requests.running)"
 
@@ -58,7 +58,7 @@ class Document(html.parser.HTMLParser):
 class SourceTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.bytes = PAGE.read_bytes()
+        cls.bytes = page_bytes()
         cls.text = cls.bytes.decode("utf-8")
         cls.script = re.search(r"<script>(.*?)</script>", cls.text, re.S)[1]
         cls.document = Document(cls.text)
@@ -109,17 +109,18 @@ class SourceTest(unittest.TestCase):
 class EmbeddingTest(unittest.TestCase):
     """cmake/embed.cmake, on bytes that CMake could take for something of its own."""
 
-    def embedded(self, content):
+    def embedded(self, content, parts={}):
         with tempfile.TemporaryDirectory() as folder:
             file, output = pathlib.Path(folder, "a file.html"), pathlib.Path(folder, "out.cc")
-            file.write_bytes(content)
+            for name, bytes_of_it in {file.name: content, **parts}.items():
+                pathlib.Path(folder, name).write_bytes(bytes_of_it)
             script = SOURCE / "cmake" / "embed.cmake"
             subprocess.run(["cmake", f"-DFILE={file}", "-DSYMBOL=it", f"-DOUTPUT={output}", "-P", script], check=True,
                            capture_output=True)
             return output.read_text()
 
-    def check(self, content, script, style):
-        written = self.embedded(content)
+    def check(self, content, script, style, source=None, parts={}):
+        written = self.embedded(source or content, parts)
         array = re.search(r"bytes\[\] = \{(.*?)'\\0'\};", written, re.S)[1]
         self.assertEqual(bytes.fromhex(array.replace("'\\x", "").replace("',", "")), content)
         self.assertIn(f"it(bytes, {len(content)});", written)
@@ -135,9 +136,21 @@ class EmbeddingTest(unittest.TestCase):
         for length in range(1, 9):
             self.check(b"<script>" + b"x" * length + b"</script>", b"x" * length, None)
 
-    def test_the_page_is_embedded_as_it_is(self):
-        page = PAGE.read_bytes()
-        self.check(page, *(re.search(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.S)[1] for tag in ("script", "style")))
+    def test_parts_are_joined(self):
+        nasty = 'a;b;;c \\n \\" ${HOME} @x@ [[ ]] \u00e9 \U0001f388\n@include no\n\t#(x) "q" \\;\n'.encode()
+        self.check(b"<style>\n" + nasty + b"</style>\n<script>\n;]\n" + nasty + b"</script>\n", b"\n;]\n" + nasty, b"\n" + nasty,
+                   b"<style>\n@include a.css\n</style>\n<script>\n@include b_c.js\n@include a.css\n</script>\n",
+                   {"a.css": nasty, "b_c.js": b";]\n"})
+
+    def test_the_page_is_embedded_with_all_its_parts(self):
+        page = page_bytes()
+        parts = {file.name: file.read_bytes() for file in PAGE.parent.iterdir() if file.suffix in (".css", ".js")}
+        self.assertGreater(len(parts), 5)
+        for name, part in parts.items():
+            self.assertEqual(page.count(part), 1, name)
+            self.assertRegex((SOURCE / "CMakeLists.txt").read_text(), rf"chat_page_html[^)]*\b{re.escape(name)}\b")
+        digested = (re.search(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.S)[1] for tag in ("script", "style"))
+        self.check(page, *digested, PAGE.read_bytes(), parts)
 
 
 class ChatTest(BrowserTest):
@@ -147,7 +160,7 @@ class ChatTest(BrowserTest):
         with urllib.request.urlopen(self.url + "/") as response:
             policy = response.headers["Content-Security-Policy"]
             page = response.read()
-        self.assertEqual(page, PAGE.read_bytes())
+        self.assertEqual(page, page_bytes())
         self.assertEqual(policy, content_policy(page))
 
     def test_an_answer_streams_and_is_measured(self):

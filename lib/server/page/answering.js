@@ -1,0 +1,108 @@
+// ---- Asking and answering
+
+// Questions that got no answer are joined with the next: many chat templates want roles to alternate.
+function history_of(chat) {
+  const told = settings.system ? [{ role: "system", content: settings.system }] : [];
+  for (const message of chat.messages) {
+    const content = message.role === "user" ? message.content : split_thoughts(message).answer.trim();
+    if (content !== "" && told.at(-1)?.role === message.role) told.at(-1).content += `\n\n${content}`;
+    else if (content !== "") told.push({ role: message.role, content });
+  }
+  return told;
+}
+
+function ask() {
+  const content = ui.question.value.trim();
+  if (content === "" || streams.has(current.id)) return;
+  if (edited) current.messages.splice(current.messages.indexOf(edited));
+  end_edit();
+  current.messages.push({ role: "user", content });
+  current.title ||= content.replace(/\s+/g, " ").slice(0, 60);
+  answer(current);
+}
+
+function answer_again() {
+  if (streams.has(current.id)) return;
+  if (current.messages.at(-1)?.role === "assistant") current.messages.pop();
+  if (current.messages.length > 0) answer(current);
+}
+
+const stop_answer = () => streams.get(current.id)?.controller.abort();
+
+async function answer(chat) {
+  const body = JSON.stringify({ model: chosen_model(), messages: history_of(chat), stream: true, stream_options: { include_usage: true }, return_progress: true, ...sampling() });
+  const message = { role: "assistant", content: "" };
+  const stream = { message, controller: new AbortController(), sent_at: performance.now(), pieces: 0 };
+  streams.set(chat.id, stream);
+  chat.messages.push(message);
+  chat.updated = Date.now();
+  save_chat(chat);
+  select_chat(chat);
+  ui.announcer.textContent = "The answer is being written.";
+  await receive(chat, stream, body);
+  finish_answer(chat, stream);
+}
+
+async function receive(chat, stream, body) {
+  const { signal } = stream.controller;
+  try {
+    for await (const event of events_of(await ask_server("v1/chat/completions", { method: "POST", body, signal }))) {
+      take_event(stream, event);
+      show_soon(chat, stream);
+    }
+    stream.message.ended = stream.finish ?? "stop";
+  } catch (problem) {
+    stream.message.ended = signal.aborted ? "stopped" : "error";
+    if (signal.aborted) return;
+    const { message, advice = "Reload the page and try again.", status = null } = problem;
+    stream.message.problem = { message, advice, status };
+    if (status === null) find_models();
+  }
+}
+
+function take_event(stream, { error, prompt_progress, usage, choices }) {
+  if (error) throw reported(error, Number(error.code) || 500);
+  const { finish_reason, delta: { content, reasoning_content } = {} } = choices?.[0] ?? {};
+  stream.progress = prompt_progress ?? stream.progress;
+  stream.usage = usage ?? stream.usage;
+  stream.finish = finish_reason ?? stream.finish;
+  if (!content && !reasoning_content) return;
+  stream.last_at = performance.now();
+  stream.first_at ??= stream.last_at;
+  ++stream.pieces;
+  stream.message.content += content ?? "";
+  if (reasoning_content) stream.message.reasoning = (stream.message.reasoning ?? "") + reasoning_content;
+}
+
+// Tokens are counted by the server; until it says how many, a piece of the stream stands for one.
+function figures_of({ usage, pieces, sent_at, first_at, last_at }) {
+  const tokens = usage?.completion_tokens ?? pieces;
+  const seconds = (last_at - first_at) / 1000;
+  return { completion_tokens: tokens, tokens_per_s: tokens > 1 && seconds > 0 ? (tokens - 1) / seconds : undefined, first_token_ms: first_at && first_at - sent_at,
+    prompt_tokens: usage?.prompt_tokens, cached_tokens: usage?.prompt_tokens_details?.cached_tokens };
+}
+
+// At most once a frame on the screen, and a few times a second in storage, however fast tokens come.
+function show_soon(chat, stream) {
+  const is_current = () => streams.get(chat.id) === stream;
+  stream.save_timer ||= setTimeout(() => { stream.save_timer = 0; if (is_current()) save_chat(chat); }, 400);
+  stream.frame ||= requestAnimationFrame(() => {
+    stream.frame = 0;
+    if (chat !== current || !is_current()) return;
+    views.get(stream.message).update_text();
+    ui.live.textContent = stream.first_at ? figures_line(figures_of({ ...stream, usage: null })) : "";
+    follow();
+  });
+}
+
+function finish_answer(chat, stream) {
+  stream.message.figures = figures_of(stream);
+  if (streams.get(chat.id) !== stream) return;
+  streams.delete(chat.id);
+  save_chat(chat);
+  show_chat_list();
+  if (chat !== current) return;
+  views.get(stream.message).update();
+  show_busy();
+  ui.announcer.textContent = `The answer has ended: ${plural(stream.message.figures.completion_tokens, "token")}.`;
+}

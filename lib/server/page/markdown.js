@@ -1,0 +1,184 @@
+// ---- Markdown, as document nodes
+
+const marks = /\\[\\`*_#~>|+.!{}-]|`+|\*{1,3}|_{1,2}|~~|\[|https?:\/\//g;
+const labelled_link = /\[([^[\]\n]{1,300})\]\(((?:https?:\/\/|mailto:)[^\s()<>]{1,2000}(?:\([^\s()<>]{0,200}\))?)\)/y;
+const bare_address = /https?:\/\/[^\s<>"`{}|\\^[\]]{1,2000}/y;
+const emphasis = { "*": ["em"], _: ["em"], "**": ["strong"], __: ["strong"], "***": ["strong", "em"], "~~": ["s"] };
+
+// A link says where it leads, also when its label says something else.
+function link(label, address) {
+  const place = address.split("/")[2] ?? address;
+  const node = make("a", inline(label, 5), { href: address, target: "_blank", rel: "noopener noreferrer", title: address });
+  return label.includes(place) ? [node] : [node, make("span.quiet.small", ` (${place})`)];
+}
+
+// Where the mark stands that closes an emphasis begun before `from`, or -1.
+function closing(text, mark, from) {
+  for (let at = text.indexOf(mark, from + 1); at >= 0; at = text.indexOf(mark, at + 1)) {
+    if (/[\s\\]/.test(text[at - 1]) || (mark[0] === "_" && /\w/.test(text[at + mark.length] ?? ""))) continue;
+    if (mark.length > 1 || text[at + 1] !== mark) return at;
+    ++at;
+  }
+  return -1;
+}
+
+function linked(text, mark, at) {
+  const pattern = mark === "[" ? labelled_link : bare_address;
+  pattern.lastIndex = at;
+  const found = pattern.exec(text);
+  if (!found) return null;
+  if (mark === "[") return { nodes: link(found[1], found[2]), end: pattern.lastIndex };
+  const address = found[0].replace(/[.,:;!?'")*_]+$/, "");
+  return { nodes: link(address, address), end: at + address.length };
+}
+
+// What begins with `mark` at `at`: its nodes and where it ends, or null when the mark is just text. A mark that has no
+// partner is remembered as hopeless, so that a text full of them takes linear time.
+function inline_piece(text, mark, at, depth, hopeless) {
+  const inside = at + mark.length;
+  if (mark[0] === "\\") return { nodes: [mark[1]], end: inside };
+  if (mark === "[" || mark[0] === "h") return depth > 4 ? null : linked(text, mark, at);
+  const is_code = mark[0] === "`";
+  const opens = is_code || (/\S/.test(text[inside] ?? " ") && !(mark[0] === "_" && /\w/.test(text[at - 1] ?? "")));
+  if (!opens || hopeless.has(mark)) return null;
+  const end = is_code ? text.indexOf(mark, inside) : closing(text, mark, inside);
+  if (end < 0) hopeless.add(mark);
+  if (end < 0) return null;
+  const content = text.slice(inside, end);
+  const node = is_code ? make("code", content) : emphasis[mark].reduceRight((child, tag) => make(tag, child), inline(content, depth + 1));
+  return { nodes: [node], end: end + mark.length };
+}
+
+function inline(text, depth = 0) {
+  const into = document.createDocumentFragment();
+  const hopeless = new Set();
+  let shown = 0;
+  for (let from = 0; depth < 6;) {
+    marks.lastIndex = from;
+    const found = marks.exec(text);
+    if (!found) break;
+    const piece = inline_piece(text, found[0], found.index, depth, hopeless);
+    from = piece?.end ?? found.index + found[0].length;
+    if (!piece) continue;
+    into.append(text.slice(shown, found.index), ...piece.nodes);
+    shown = from;
+  }
+  into.append(text.slice(shown));
+  return into;
+}
+
+const fence_start = /^ {0,3}(`{3,}|~{3,}) *([^\s`]*)/;
+const heading = /^ {0,3}(#{1,6}) +(\S.*)$/;
+const rule = /^ {0,3}([-*_])(?: *\1){2,} *$/;
+const list_mark = /^( {0,3})([-*+]|\d{1,9}[.)])(?: +|$)/;
+const quote_mark = /^ {0,3}> ?/;
+const starts = [fence_start, heading, rule, quote_mark, /^ {0,3}(?:[-*+]|1[.)]) /];
+const is_blank = (line) => line.trim() === "";
+const indent_of = (line) => line.search(/\S|$/);
+const is_table = (line, below = "") => line.includes("|") && below.includes("|") && below.includes("-") && /^[ :|-]+$/.test(below);
+const interrupts = (lines, at) => starts.some((start) => start.test(lines[at])) || is_table(lines[at], lines[at + 1]);
+
+// Each of these makes the block that begins at line `at`: its node, and the first line after it.
+function fence(lines, at) {
+  const [, ticks, language] = fence_start.exec(lines[at]);
+  const is_end = (line) => line.trim().startsWith(ticks) && line.trim().replaceAll(ticks[0], "") === "";
+  let next = at + 1;
+  while (next < lines.length && !is_end(lines[next])) ++next;
+  const code = lines.slice(at + 1, next).map((line) => line.slice(Math.min(indent_of(lines[at]), indent_of(line)))).join("\n");
+  const head = make("header", make("span", language || "text"), copy_button(code));
+  return { node: make("div.code", { dir: "ltr" }, head, make("pre", { tabIndex: 0 }, make("code", code))), next: next + 1 };
+}
+
+// To an item belong indented lines, blank lines before those, and the rest of its paragraph.
+function list_item(lines, at, depth) {
+  const [whole, space, mark] = list_mark.exec(lines[at]);
+  const own = [lines[at].slice(whole.length)];
+  let next = at + 1;
+  for (; next < lines.length; ++next) {
+    const indent = indent_of(lines[next]);
+    if (indent >= space.length + 2 || is_blank(lines[next])) own.push(lines[next].slice(Math.min(indent, space.length + mark.length + 1)));
+    else if (is_blank(own.at(-1)) || interrupts(lines, next) || list_mark.test(lines[next])) break;
+    else own.push(lines[next]);
+  }
+  return { node: make("li", blocks(own, depth + 1)), next };
+}
+
+function list(lines, at, depth) {
+  const kind = (line = "") => list_mark.exec(line)?.[2].at(-1);
+  const number = parseInt(lines[at], 10);
+  const node = number >= 0 ? make("ol", { start: number }) : make("ul");
+  let next = at;
+  while (kind(lines[next]) === kind(lines[at]) && !rule.test(lines[next])) {
+    const item = list_item(lines, next, depth);
+    node.append(item.node);
+    next = item.next;
+  }
+  return { node, next };
+}
+
+function table(lines, at) {
+  const row = (line, tag) => make("tr", ...line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => make(tag, inline(cell.trim()))));
+  let next = at + 2;
+  while (lines[next]?.includes("|")) ++next;
+  const body = lines.slice(at + 2, next).map((line) => row(line, "td"));
+  return { node: make("div.table", { tabIndex: 0 }, make("table", make("thead", row(lines[at], "th")), make("tbody", ...body))), next };
+}
+
+function quote(lines, at, depth) {
+  let next = at;
+  while (quote_mark.test(lines[next] ?? "")) ++next;
+  return { node: make("blockquote", blocks(lines.slice(at, next).map((line) => line.replace(quote_mark, "")), depth + 1)), next };
+}
+
+function paragraph(lines, at) {
+  let next = at + 1;
+  while (next < lines.length && !is_blank(lines[next]) && !interrupts(lines, next)) ++next;
+  return { node: make("p", inline(lines.slice(at, next).join("\n"))), next };
+}
+
+function block(lines, at, depth) {
+  const line = lines[at];
+  if (fence_start.test(line)) return fence(lines, at);
+  const title = heading.exec(line);
+  if (title) return { node: make(`h${Math.min(title[1].length + 2, 6)}`, inline(title[2])), next: at + 1 };
+  if (rule.test(line)) return { node: make("hr"), next: at + 1 };
+  if (depth < 8 && quote_mark.test(line)) return quote(lines, at, depth);
+  if (depth < 8 && list_mark.test(line)) return list(lines, at, depth);
+  return (is_table(line, lines[at + 1]) ? table : paragraph)(lines, at);
+}
+
+function blocks(lines, depth) {
+  const into = document.createDocumentFragment();
+  for (let at = 0; at < lines.length;) {
+    const { node, next } = is_blank(lines[at]) ? { node: "", next: at + 1 } : block(lines, at, depth);
+    into.append(node);
+    at = next;
+  }
+  return into;
+}
+
+// A text that grows: blocks that more text cannot change stay as they are; only what follows them is made again.
+class GrowingText {
+  constructor(root) {
+    Object.assign(this, { root_: root, settled_chars_: 0, open_nodes_: [] });
+  }
+
+  show(text) {
+    for (const node of this.open_nodes_.splice(0)) node.remove();
+    let lines = text.slice(this.settled_chars_).split("\n");
+    for (let at = 0; at < lines.length;) {
+      if (is_blank(lines[at])) { ++at; continue; }
+      const { node, next } = block(lines, at, 0);
+      this.root_.append(node);
+      this.open_nodes_.push(node);
+      at = next;
+      // That a block has ended is known once the two lines after it are whole.
+      const follower = lines.findIndex((line, index) => index >= next && !is_blank(line));
+      if (follower < 0 || follower + 2 >= lines.length) continue;
+      this.settled_chars_ += lines.slice(0, next).join("\n").length + 1;
+      this.open_nodes_ = [];
+      lines = lines.slice(next);
+      at = 0;
+    }
+  }
+}
