@@ -60,6 +60,36 @@ a | b
 |--x|
 no table
 
+- [ ] to do
+- [x] done
+- [y] neither
+
+before
+$$
+a_1 + b_2
+- c
+$$
+between $x_1$ and $$y$$ and \\(z\\)
+\\[ no end
+- of it
+
+\\begin{align}
+x &= 1 \\\\
+&= 2
+\\end{align}
+
+```python
+def f(x):
+    '''a "long"
+    string''' + "short"
+    return 0x1F, f"{x}"  # end
+```
+
+```json
+{"key": "value", "list": [1, true,
+  "x" : "y"]}
+```
+
 ---
 -
 --
@@ -136,7 +166,7 @@ class TextTest(BrowserTest):
         self.ask_and_wait("Again")
         self.assertEqual(self.answer(), "Second.")
         self.assertEqual(self.page.all("details", "[one.open, one.textContent]"),
-                         [[False, "Thoughtssecret *plans*"], [False, "Thoughtsmore plans"]])
+                         [[False, "Thoughtssecret plans"], [False, "Thoughtsmore plans"]])
         self.assertEqual(self.requests()[-1]["messages"][1], {"role": "assistant", "content": "The answer."})
 
     def test_copy_copies_what_the_model_wrote(self):

@@ -15,6 +15,8 @@ function make(tag, ...parts) {
   return node;
 }
 
+// symbols("name=value name=value"): a table of words.
+const symbols = (text) => new Map(text.trim().split(/\s+/).map((word) => word.split("=", 2)));
 const is_number = (value) => typeof value === "number" && Number.isFinite(value);
 const count = (value) => Number(value ?? 0).toLocaleString("en");
 const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
@@ -70,4 +72,5 @@ async function copy(text, from) {
   setTimeout(() => { from.textContent = "Copy"; }, 1500);
 }
 
-const copy_button = (text) => make("button", "Copy", { onclick: (event) => copy(text, event.target) });
+// What is copied is asked for when the button is pressed: by then it may have grown.
+const copy_button = (text) => make("button", "Copy", { onclick: (event) => copy(text(), event.target) });

@@ -7,7 +7,9 @@ let chats = [];  // the latest first; the current one is among them once it has 
 let current = null;
 const streams = new Map();  // by conversation: the answer that is being received
 
-const is_message = ({ role, content, reasoning = "" }) => ["user", "assistant"].includes(role) && typeof content === "string" && typeof reasoning === "string";
+const are_texts = (...values) => values.every((value) => typeof value === "string");
+const is_message = ({ role, content, reasoning = "", tool_calls = [], name = "", tool_call_id = "" }) => ["user", "assistant", "tool"].includes(role) &&
+  are_texts(content, reasoning, name, tool_call_id) && tool_calls.every((call) => are_texts(call.id, call.name, call.arguments));
 
 // What is stored or imported is not believed: what is no conversation gives null.
 const checked_chat = (value) => attempt(() => {

@@ -1,6 +1,6 @@
 // ---- Markdown, as document nodes
 
-const marks = /\\[\\`*_#~>|+.!{}-]|`+|\*{1,3}|_{1,2}|~~|\[|https?:\/\//g;
+const marks = /\\[\\`*_#~>|+.!{}$([-]|\${1,2}|`+|\*{1,3}|_{1,2}|~~|\[|https?:\/\//g;
 const labelled_link = /\[([^[\]\n]{1,300})\]\(((?:https?:\/\/|mailto:)[^\s()<>]{1,2000}(?:\([^\s()<>]{0,200}\))?)\)/y;
 const bare_address = /https?:\/\/[^\s<>"`{}|\\^[\]]{1,2000}/y;
 const emphasis = { "*": ["em"], _: ["em"], "**": ["strong"], __: ["strong"], "***": ["strong", "em"], "~~": ["s"] };
@@ -32,10 +32,26 @@ function linked(text, mark, at) {
   return { nodes: link(address, address), end: at + address.length };
 }
 
+const formula_ends = { "$$": "$$", "\\(": "\\)", "\\[": "\\]" };
+
+// A formula that cannot be read stays as it was written, marks included.
+function formula_piece(text, mark, at, hopeless) {
+  if (hopeless.has(mark)) return null;
+  const close = formula_ends[mark];
+  const inside = at + mark.length;
+  const until = close ? text.indexOf(close, inside) : -1;
+  const found = !close ? dollar_formula(text, at) : { source: text.slice(inside, until), end: until < 0 ? -1 : until + close.length };
+  if (found?.end < 0) hopeless.add(mark);
+  if (!found || found.end < 0) return null;
+  const node = ["$", "\\("].includes(mark) ? formula(found.source, false) : display_formula(found.source);
+  return { nodes: [node ?? text.slice(at, found.end)], end: found.end };
+}
+
 // What begins with `mark` at `at`: its nodes and where it ends, or null when the mark is just text. A mark that has no
 // partner is remembered as hopeless, so that a text full of them takes linear time.
 function inline_piece(text, mark, at, depth, hopeless) {
   const inside = at + mark.length;
+  if (mark[0] === "$" || formula_ends[mark]) return formula_piece(text, mark, at, hopeless);
   if (mark[0] === "\\") return { nodes: [mark[1]], end: inside };
   if (mark === "[" || mark[0] === "h") return depth > 4 ? null : linked(text, mark, at);
   const is_code = mark[0] === "`";
@@ -72,22 +88,51 @@ const heading = /^ {0,3}(#{1,6}) +(\S.*)$/;
 const rule = /^ {0,3}([-*_])(?: *\1){2,} *$/;
 const list_mark = /^( {0,3})([-*+]|\d{1,9}[.)])(?: +|$)/;
 const quote_mark = /^ {0,3}> ?/;
-const starts = [fence_start, heading, rule, quote_mark, /^ {0,3}(?:[-*+]|1[.)]) /];
+const display_start = /^ {0,3}(\$\$|\\\[|\\begin\{(?:equation|align|alignat|gather|multline|eqnarray)\*?\})/;
+const task_mark = /^\[([ xX])\] +(?=\S)/;
+const starts = [fence_start, heading, rule, quote_mark, display_start, /^ {0,3}(?:[-*+]|1[.)]) /];
 const is_blank = (line) => line.trim() === "";
 const indent_of = (line) => line.search(/\S|$/);
 const is_table = (line, below = "") => line.includes("|") && below.includes("|") && below.includes("-") && /^[ :|-]+$/.test(below);
 const interrupts = (lines, at) => starts.some((start) => start.test(lines[at])) || is_table(lines[at], lines[at + 1]);
 
-// Each of these makes the block that begins at line `at`: its node, and the first line after it.
-function fence(lines, at) {
+function read_fence(lines, at) {
   const [, ticks, language] = fence_start.exec(lines[at]);
   const is_end = (line) => line.trim().startsWith(ticks) && line.trim().replaceAll(ticks[0], "") === "";
   let next = at + 1;
   while (next < lines.length && !is_end(lines[next])) ++next;
   const code = lines.slice(at + 1, next).map((line) => line.slice(Math.min(indent_of(lines[at]), indent_of(line)))).join("\n");
-  const head = make("header", make("span", language || "text"), copy_button(code));
-  return { node: make("div.code", { dir: "ltr" }, head, make("pre", { tabIndex: 0 }, make("code", code))), next: next + 1 };
+  return { language, code, next: next + 1, is_open: next >= lines.length };
 }
+
+// Each of these makes the block that begins at line `at`: its node, and the first line after it.
+function fence(lines, at) {
+  const { language, code, next, is_open } = read_fence(lines, at);
+  const block = new CodeBlock(language);
+  block.show(code);
+  return { node: block.node, next, open_code: is_open ? block : null };
+}
+
+// A formula on lines of its own, up to a blank line at most. Until its end is there it is text, and none of it anything else.
+function display(lines, at) {
+  const mark = display_start.exec(lines[at])[1];
+  const close = formula_ends[mark] ?? mark.replace("begin", "end");
+  const is_environment = close !== formula_ends[mark];
+  let next = at;
+  while (next < lines.length && !is_blank(lines[next])) ++next;
+  const text = lines.slice(at, next).join("\n");
+  const inside = text.indexOf(mark) + mark.length;
+  const end = text.indexOf(close, inside);
+  if (end < 0) return { node: make("p", text), next };
+  const after = end + close.length;
+  next = at + text.slice(0, after).split("\n").length;
+  const whole = lines.slice(at, next).join("\n");
+  const node = display_formula(is_environment ? text.slice(inside - mark.length, after) : text.slice(inside, end));
+  if (whole.length > after && !is_blank(whole.slice(after))) return { node: make("p", inline(whole)), next };
+  return { node: make("p", node ?? whole), next };
+}
+
+const task_box = (is_done) => make("input", { type: "checkbox", disabled: true, defaultChecked: is_done, ariaLabel: is_done ? "Done" : "To do" });
 
 // To an item belong indented lines, blank lines before those, and the rest of its paragraph.
 function list_item(lines, at, depth) {
@@ -100,7 +145,11 @@ function list_item(lines, at, depth) {
     else if (is_blank(own.at(-1)) || interrupts(lines, next) || list_mark.test(lines[next])) break;
     else own.push(lines[next]);
   }
-  return { node: make("li", blocks(own, depth + 1)), next };
+  const task = task_mark.exec(own[0]);
+  if (task) own[0] = own[0].slice(task[0].length);
+  const node = make(task ? "li.task" : "li", blocks(own, depth + 1));
+  if (task) node.firstElementChild.prepend(task_box(task[1] !== " "));
+  return { node, next };
 }
 
 function list(lines, at, depth) {
@@ -117,7 +166,7 @@ function list(lines, at, depth) {
 }
 
 function table(lines, at) {
-  const row = (line, tag) => make("tr", ...line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => make(tag, inline(cell.trim()))));
+  const row = (line, tag) => make("tr", ...line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => make(tag, inline(cell.trim()))));
   let next = at + 2;
   while (lines[next]?.includes("|")) ++next;
   const body = lines.slice(at + 2, next).map((line) => row(line, "td"));
@@ -139,6 +188,7 @@ function paragraph(lines, at) {
 function block(lines, at, depth) {
   const line = lines[at];
   if (fence_start.test(line)) return fence(lines, at);
+  if (display_start.test(line)) return display(lines, at);
   const title = heading.exec(line);
   if (title) return { node: make(`h${Math.min(title[1].length + 2, 6)}`, inline(title[2])), next: at + 1 };
   if (rule.test(line)) return { node: make("hr"), next: at + 1 };
@@ -157,20 +207,24 @@ function blocks(lines, depth) {
   return into;
 }
 
-// A text that grows: blocks that more text cannot change stay as they are; only what follows them is made again.
+// A text that grows: blocks that more text cannot change stay as they are; only what follows them is made again. Of a block of
+// code, which may be long, only the end is.
 class GrowingText {
   constructor(root) {
-    Object.assign(this, { root_: root, settled_chars_: 0, open_nodes_: [] });
+    Object.assign(this, { root_: root, settled_chars_: 0, open_nodes_: [], open_code_: null });
   }
 
   show(text) {
-    for (const node of this.open_nodes_.splice(0)) node.remove();
     let lines = text.slice(this.settled_chars_).split("\n");
+    if (this.grow_code_(lines)) return;
+    for (const node of this.open_nodes_.splice(0)) node.remove();
+    this.open_code_ = null;
     for (let at = 0; at < lines.length;) {
       if (is_blank(lines[at])) { ++at; continue; }
-      const { node, next } = block(lines, at, 0);
+      const { node, next, open_code } = block(lines, at, 0);
       this.root_.append(node);
       this.open_nodes_.push(node);
+      this.open_code_ = this.open_nodes_.length === 1 ? open_code ?? null : null;
       at = next;
       // That a block has ended is known once the two lines after it are whole.
       const follower = lines.findIndex((line, index) => index >= next && !is_blank(line));
@@ -180,5 +234,14 @@ class GrowingText {
       lines = lines.slice(next);
       at = 0;
     }
+  }
+
+  // True when all that is not settled is a block of code that still has no end.
+  grow_code_(lines) {
+    if (!this.open_code_) return false;
+    const { language, code, is_open } = read_fence(lines, lines.findIndex((line) => !is_blank(line)));
+    if (!is_open || language !== this.open_code_.language) return false;
+    this.open_code_.show(code);
+    return true;
   }
 }

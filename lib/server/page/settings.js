@@ -10,11 +10,12 @@ const numbers = [
   ["repetition_penalty", "Repetition penalty", 0.01, 2, "any"],
   ["seed", "Seed", "", "", 1],
 ];
+const servers_choice = "server's choice";
 let settings = { ...read("nvllm.settings", {}) };
 
 function build_settings() {
   for (const [name, label, min, max, step] of numbers) {
-    ui.numbers.append(make("label.field", label, make("input", { type: "number", placeholder: "server's choice", name, min, max, step })));
+    ui.defaults_note.before(make("label.field", label, make("input", { type: "number", placeholder: servers_choice, name, min, max, step })));
   }
   for (const input of ui.settings.querySelectorAll("[name]")) {
     input.value = settings[input.name] ?? "";
@@ -22,7 +23,28 @@ function build_settings() {
   }
 }
 
+// The values in force where a field is empty, as the server tells them of the chosen model.
+async function show_defaults() {
+  const { models: told = [], ...first } = await ask_server("nvllm/status").then((response) => response.json()).catch(() => ({}));
+  const model = told.find(({ name, names = [name] }) => names.includes(chosen_model())) ?? (told.length > 1 ? {} : first);
+  const defaults = model.sampling_defaults;
+  ui.defaults_note.hidden = !defaults;
+  const words = { top_k: { 0: "0 (all)" }, max_tokens: { null: "all there is room for" }, seed: { undefined: "a new one each time" } };
+  for (const [name] of numbers) {
+    const value = defaults?.[name];
+    ui.settings.querySelector(`[name=${name}]`).placeholder = !defaults ? servers_choice : words[name]?.[value] ?? String(value ?? servers_choice);
+  }
+}
+
+function open_settings() {
+  ui.settings.showModal();
+  show_defaults();
+}
+
+const is_tool_list = (text) => text.trim() === "" || Array.isArray(attempt(() => JSON.parse(text)));
+
 function take_setting(input) {
+  if (input.name === "tools") input.setCustomValidity(is_tool_list(input.value) ? "" : "A JSON list is wanted, such as [{\"type\": \"function\", …}].");
   if (!input.checkValidity()) return;
   settings[input.name] = input.value === "" ? undefined : input.type === "number" ? Number(input.value) : input.value;
   save_settings();
@@ -30,6 +52,7 @@ function take_setting(input) {
 
 function save_settings() {
   write("nvllm.settings", settings);
+  if (ui.settings.open) show_defaults();
   document.documentElement.dataset.theme = settings.theme ?? "";
   show_model();
 }
@@ -37,7 +60,8 @@ function save_settings() {
 function sampling() {
   const chosen = Object.fromEntries(numbers.map(([name]) => [name, settings[name]]).filter(([, value]) => is_number(value)));
   const stop = (settings.stop ?? "").split("\n").filter((line) => line !== "").map((line) => line.replaceAll("\\n", "\n"));
-  return stop.length > 0 ? { ...chosen, stop } : chosen;
+  const tools = attempt(() => JSON.parse(settings.tools), []);
+  return { ...chosen, ...(stop.length > 0 && { stop }), ...(tools.length > 0 && { tools }) };
 }
 
 // Between the system's choice and the other one.

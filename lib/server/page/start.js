@@ -49,8 +49,7 @@ function take_key_press(event) {
 }
 
 function connect_controls() {
-  const open_settings = () => ui.settings.showModal();
-  const clicks = { jump: scroll_to_end, new_chat, export_chats, import_chats: () => ui.import_file.click(), show_shortcuts: () => ui.shortcuts.showModal(),
+  const clicks = { jump: scroll_to_end, cancel_edit: end_edit, new_chat, export_chats, import_chats: () => ui.import_file.click(), show_shortcuts: () => ui.shortcuts.showModal(),
     menu: () => show_sidebar(ui.sidebar.hidden), veil: () => show_sidebar(false), model_button: open_settings, open_settings, switch_theme,
     change_key: () => { ui.settings.close(); ask_key(); } };
   for (const [id, action] of Object.entries(clicks)) ui[id].onclick = () => action();

@@ -1,5 +1,5 @@
-// The embedded page is the file with its parts, is small enough, and its policy names its script and style and
-// nothing else.
+// The embedded page is the file with its parts, is small enough, and its policy names its script
+// and style and nothing else.
 #include "lib/server/page/chat_page.h"
 
 #include <doctest/doctest.h>
