@@ -30,10 +30,11 @@ function reported({ message, code } = {}, status, wait_s = 0) {
 const key_areas = ["sessionStorage", "localStorage"];
 const api_key = () => read("nvllm.key", null, key_areas[0]) ?? read("nvllm.key", null);
 
+const headers_of_request = () => ({ "Content-Type": "application/json", ...(api_key() && { Authorization: `Bearer ${api_key()}` }) });
+
 // Paths are relative, so that the page also works below a proxy's path.
 async function ask_server(path, options = {}) {
-  const headers = { "Content-Type": "application/json", ...(api_key() && { Authorization: `Bearer ${api_key()}` }) };
-  const response = await fetch(path, { cache: "no-store", headers, ...options }).catch((error) => {
+  const response = await fetch(path, { cache: "no-store", headers: headers_of_request(), ...options }).catch((error) => {
     throw error.name === "AbortError" ? error : cannot_reach();
   });
   if (response.ok) return response;
