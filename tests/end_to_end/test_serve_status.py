@@ -25,7 +25,7 @@ class Waiting(unittest.TestCase):
             wait_until(lambda: server.status()["requests"]["waiting"] == 1)  # as of the last step
             status = server.status()
             self.assertEqual((status["requests"]["running"], status["max_num_seqs"]), (2, 2))
-            self.assertEqual(sorted(request["state"] for request in status["queue"]), ["running", "running", "waiting"])
+            self.assertEqual([request["state"] for request in status["queue"]], ["waiting", "running", "running"])
             self.assertEqual([request["why_waiting"] for request in status["queue"] if request["state"] == "running"], [None, None])
             for thread in threads:
                 thread.join()

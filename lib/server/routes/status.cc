@@ -63,7 +63,7 @@ responses::EngineStatus engine_status(const HostedModel& model) {
     return status;
 }
 
-// The oldest first, as many as a page shows.
+// Those that wait first, then the oldest, as many as a page shows.
 constexpr size_t kMaxShownRequests = 100;
 
 std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests,
@@ -71,19 +71,21 @@ std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests,
     std::vector<RequestStats> active;
     for (const auto& request : requests.all()) active.push_back(request->stats());
     std::ranges::sort(active, std::ranges::greater{}, &RequestStats::age_s);
-    if (active.size() > kMaxShownRequests) active.resize(kMaxShownRequests);
     const WaitingRequests waiting(models, active);
     std::vector<responses::RequestStatus> queue;
     for (const RequestStats& request : active) {
+        const RequestProgress progress = waiting.progress(request);
         responses::RequestStatus& one = queue.emplace_back();
         one.id = request.id;
-        const RequestProgress progress = waiting.progress(request);
         one.state = progress.state;
         one.why_waiting = progress.why_waiting;
         one.age_s = request.age_s;
         one.prompt_tokens = request.prompt_tokens;
         one.generated_tokens = request.generated_tokens;
     }
+    std::ranges::stable_partition(
+        queue, [](const responses::RequestStatus& one) { return one.state != "running"; });
+    if (queue.size() > kMaxShownRequests) queue.resize(kMaxShownRequests);
     return queue;
 }
 
