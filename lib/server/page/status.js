@@ -82,8 +82,8 @@ function show_speed({ generated_total: generated = 0, prompt_total: prompt = 0 }
   ui.spark_most.textContent = count(most);
   ui.spark_line.setAttribute("d", line && `M${line}`);
   ui.spark_area.setAttribute("d", line && `M${first},40L${line}L${most_samples - 1},40Z`);
-  ui.speed_now.textContent = speed.toFixed(speed < 100 ? 1 : 0);
-  ui.speed_about.textContent = `Highest ${highest.toFixed()} in two minutes · ${count(generated)} generated and ${count(prompt)} read since the start`;
+  ui.speed_now.textContent = speed < 100 ? speed.toFixed(1) : count(Math.round(speed));
+  ui.speed_about.textContent = `Highest ${count(Math.round(highest))} in two minutes · ${count(generated)} generated and ${count(prompt)} read since the start`;
 }
 
 // The server says how many blocks are of each kind, not where they lie: the map is in order of kind.
