@@ -207,9 +207,15 @@ class CodeTest(BrowserTest):
             const at_once = new CodeBlock(name);
             at_once.show(code + '\\n' + code);
             const block = new CodeBlock(name);
-            for (let shown = 0; shown <= 2 * code.length + 1; ++shown) block.show((code + '\\n' + code).slice(0, shown));
+            for (let shown = 0; shown <= 2 * code.length + 1; ++shown) block.grow((code + '\\n' + code).slice(0, shown));
             return !block.node.isEqualNode(at_once.node); }}).map(([name]) => name)""")
         self.assertEqual(grown, [])
+
+    def test_code_that_becomes_another_is_made_again(self):
+        shown = self.page.evaluate(r"""(() => { const block = new CodeBlock('json');
+            for (const text of ['{\n    "a": 1,\n    "b": 2\n', '{\n  "a": 1,\n  "b": 2\n}', '']) { block.show(text); if (block.node.querySelector('code').textContent !== text) return text; }
+            return 'alike'; })()""")
+        self.assertEqual(shown, "alike")
 
     def test_a_long_block_of_code_is_not_made_again_with_every_line(self):
         made = self.page.evaluate("""(() => {
@@ -335,7 +341,7 @@ class ToolTest(BrowserTest):
 
     def test_calls_are_shown_and_their_results_sent(self):
         self.set(tools=json.dumps(self.TOOLS))
-        arguments = '{"city": "Paris", "id": 12345678901234567890, "list": [], "text": "a, {b}: \\"c\\""}'
+        arguments = '{"city": "Paris",\n      "id": 12345678901234567890, "list": [], "text": "a, {b}: \\"c\\""}'
         self.server.pieces = ["Let me see.", call(name="weather", arguments=""), *(call(arguments=piece) for piece in (arguments[:9], arguments[9:])),
                               call(1, name="clock", arguments="not json")]
         self.server.finish = "tool_calls"

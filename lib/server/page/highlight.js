@@ -91,30 +91,43 @@ const code_kind = ({ groups }, { keywords, folds_case }) => (groups.word === und
 class CodeBlock {
   constructor(language) {
     const head = make("header", make("span", language || "text"), copy_button(() => this.text_));
-    Object.assign(this, { language, text_: "", grammar_: grammar_of(language), code_: make("code"), settled_chars_: 0, settled_nodes_: 0 });
+    Object.assign(this, { language, text_: "", grammar_: grammar_of(language), code_: make("code"), settled_chars_: 0, open_nodes_: [] });
     this.node = make("div.code", { dir: "ltr" }, head, make("pre", { tabIndex: 0 }, this.code_));
   }
 
   show(text) {
+    this.code_.replaceChildren();
+    Object.assign(this, { settled_chars_: 0, open_nodes_: [] });
+    this.grow(text);
+  }
+
+  // REQUIRES: a text that begins as the one before, but for its last line.
+  grow(text) {
     this.text_ = text;
     if (this.grammar_ && text.length <= most_coloured_chars) this.colour_();
     else this.code_.textContent = text;
   }
 
   colour_() {
-    const { text_: text, code_: code, grammar_: grammar } = this;
-    while (code.childNodes.length > this.settled_nodes_) code.lastChild.remove();
+    const { text_: text, grammar_: grammar, open_nodes_: open } = this;
+    for (const node of open.splice(0)) node.remove();
+    const add = (node) => {
+      this.code_.append(node);
+      open.push(node);
+    };
     const last_line = text.lastIndexOf("\n");
     let shown = grammar.pattern.lastIndex = this.settled_chars_;
     for (let found; (found = grammar.pattern.exec(text));) {
       const kind = code_kind(found, grammar);
       if (!kind) continue;
-      if (found.index > shown) code.append(text.slice(shown, found.index));
-      code.append(make(`span.${kind}`, found[0]));
+      if (found.index > shown) add(new Text(text.slice(shown, found.index)));
+      add(make(`span.${kind}`, found[0]));
       shown = found.index + found[0].length;
       // A token on an earlier line is what it is, whatever comes.
-      if (shown < last_line) Object.assign(this, { settled_chars_: shown, settled_nodes_: code.childNodes.length });
+      if (shown >= last_line) continue;
+      this.settled_chars_ = shown;
+      open.length = 0;
     }
-    if (shown < text.length) code.append(text.slice(shown));
+    if (shown < text.length) add(new Text(text.slice(shown)));
   }
 }

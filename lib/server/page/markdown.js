@@ -96,21 +96,19 @@ const indent_of = (line) => line.search(/\S|$/);
 const is_table = (line, below = "") => line.includes("|") && below.includes("|") && below.includes("-") && /^[ :|-]+$/.test(below);
 const interrupts = (lines, at) => starts.some((start) => start.test(lines[at])) || is_table(lines[at], lines[at + 1]);
 
-function read_fence(lines, at) {
-  const [, ticks, language] = fence_start.exec(lines[at]);
-  const is_end = (line) => line.trim().startsWith(ticks) && line.trim().replaceAll(ticks[0], "") === "";
-  let next = at + 1;
-  while (next < lines.length && !is_end(lines[next])) ++next;
-  const code = lines.slice(at + 1, next).map((line) => line.slice(Math.min(indent_of(lines[at]), indent_of(line)))).join("\n");
-  return { language, code, next: next + 1, is_open: next >= lines.length };
-}
+const is_fence_end = (line, ticks) => line.trim().startsWith(ticks) && line.trim().replaceAll(ticks[0], "") === "";
+const code_line = (line, indent) => line.slice(Math.min(indent, indent_of(line)));
 
 // Each of these makes the block that begins at line `at`: its node, and the first line after it.
 function fence(lines, at) {
-  const { language, code, next, is_open } = read_fence(lines, at);
+  const [, ticks, language] = fence_start.exec(lines[at]);
+  const indent = indent_of(lines[at]);
+  let next = at + 1;
+  while (next < lines.length && !is_fence_end(lines[next], ticks)) ++next;
   const block = new CodeBlock(language);
-  block.show(code);
-  return { node: block.node, next, open_code: is_open ? block : null };
+  block.show(lines.slice(at + 1, next).map((line) => code_line(line, indent)).join("\n"));
+  const is_open = next >= lines.length && lines.length > at + 1;
+  return { node: block.node, next: next + 1, open_code: is_open ? { block, ticks, indent } : null };
 }
 
 // A formula on lines of its own, up to a blank line at most. Until its end is there it is text, and none of it anything else.
@@ -215,8 +213,8 @@ class GrowingText {
   }
 
   show(text) {
+    if (this.grow_code_(text)) return;
     let lines = text.slice(this.settled_chars_).split("\n");
-    if (this.grow_code_(lines)) return;
     for (const node of this.open_nodes_.splice(0)) node.remove();
     this.open_code_ = null;
     for (let at = 0; at < lines.length;) {
@@ -224,7 +222,9 @@ class GrowingText {
       const { node, next, open_code } = block(lines, at, 0);
       this.root_.append(node);
       this.open_nodes_.push(node);
-      this.open_code_ = this.open_nodes_.length === 1 ? open_code ?? null : null;
+      if (open_code && this.open_nodes_.length === 1) {
+        this.open_code_ = { ...open_code, code: "", chars: this.settled_chars_ + lines.slice(0, at + 1).join("\n").length + 1 };
+      }
       at = next;
       // That a block has ended is known once the two lines after it are whole.
       const follower = lines.findIndex((line, index) => index >= next && !is_blank(line));
@@ -236,12 +236,18 @@ class GrowingText {
     }
   }
 
-  // True when all that is not settled is a block of code that still has no end.
-  grow_code_(lines) {
-    if (!this.open_code_) return false;
-    const { language, code, is_open } = read_fence(lines, lines.findIndex((line) => !is_blank(line)));
-    if (!is_open || language !== this.open_code_.language) return false;
-    this.open_code_.show(code);
+  // True when all that is not settled is a block of code that still has no end. Its whole lines are read once.
+  grow_code_(text) {
+    const open = this.open_code_;
+    if (!open) return false;
+    const lines = text.slice(open.chars).split("\n");
+    if (lines.some((line) => is_fence_end(line, open.ticks))) return false;
+    const last = lines.pop();
+    for (const line of lines) {
+      open.code += `${code_line(line, open.indent)}\n`;
+      open.chars += line.length + 1;
+    }
+    open.block.grow(open.code + code_line(last, open.indent));
     return true;
   }
 }

@@ -114,9 +114,13 @@ class ToolView {
   }
 
   show(what, name, text) {
+    if (text === this.text_ && name === this.name_) return;
     const shown = pretty_json(text);
+    const is_raw = shown === text;
     const lines = shown.split("\n").length;
-    this.block_.show(shown);
+    if (is_raw && this.is_raw_) this.block_.grow(shown);  // arguments that are still written
+    else this.block_.show(shown);
+    Object.assign(this, { text_: text, name_: name, is_raw_: is_raw });
     this.fold_.title.replaceChildren(`${what} `, make("code", name || "a tool"), lines > most_open_lines ? make("span.small", `${lines} lines`) : "");
     this.fold_.set_open(lines <= most_open_lines);
   }
