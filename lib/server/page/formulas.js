@@ -193,7 +193,10 @@ class FormulaReader {
     const token = this.take_();
     if (token === "{") {
       --this.at_;
-      return [math("mrow", ...this.group_())];
+      const nodes = this.group_();
+      // Between braces a sign is no operator any more, as the comma in 1{,}000.
+      if (nodes.length === 1 && nodes[0].localName === "mo") for (const side of ["lspace", "rspace"]) nodes[0].setAttribute(side, "0");
+      return [math("mrow", ...nodes)];
     }
     if (/^\d/.test(token)) return [this.number_(token, is_argument)];
     if (/^\p{L}/u.test(token)) return [this.letter_(token, is_argument)];
