@@ -3,14 +3,18 @@
 #     const std::string_view nvllm::<symbol>_script_sha256   of the text between <script> and </script>, in base64,
 #     const std::string_view nvllm::<symbol>_style_sha256    and of its style, as a content security policy names them;
 #                                                            empty where there is none
+# A file may have parts: for a line "@include NAME" stands the file of that name beside it, which ends in a line feed. They
+# are named after the symbol, so that the program is built again when one changes.
 # The same file is the script that writes the source when the program is built: cmake -DFILE= -DSYMBOL= -DOUTPUT= -P.
 
 function(nvllm_embed file symbol)
     set(source ${CMAKE_BINARY_DIR}/embedded/${symbol}.cc)
+    get_filename_component(folder ${CMAKE_SOURCE_DIR}/${file} DIRECTORY)
+    list(TRANSFORM ARGN PREPEND ${folder}/ OUTPUT_VARIABLE parts)
     add_custom_command(OUTPUT ${source}
         COMMAND ${CMAKE_COMMAND} -DFILE=${CMAKE_SOURCE_DIR}/${file} -DSYMBOL=${symbol} -DOUTPUT=${source}
             -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
-        DEPENDS ${CMAKE_SOURCE_DIR}/${file} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+        DEPENDS ${CMAKE_SOURCE_DIR}/${file} ${parts} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
         COMMENT "Embedding ${file}" VERBATIM)
     add_library(nvllm_${symbol} STATIC ${source})
 endfunction()
@@ -48,7 +52,27 @@ function(nvllm_element_sha256 text tag result)
     set(${result} ${digest} PARENT_SCOPE)
 endfunction()
 
+# `output` is the file with its parts, or the file itself where it has none.
+function(nvllm_join file joined output)
+    file(READ "${file}" text)
+    string(REGEX MATCHALL "\n@include [a-z_]+[.][a-z]+" lines "${text}")
+    if(NOT lines)
+        set(${output} "${file}" PARENT_SCOPE)
+        return()
+    endif()
+    get_filename_component(folder "${file}" DIRECTORY)
+    foreach(line IN LISTS lines)
+        string(REPLACE "\n@include " "" name "${line}")
+        file(READ "${folder}/${name}" part)
+        string(REPLACE "${line}\n" "\n${part}" text "${text}")
+    endforeach()
+    file(WRITE "${joined}" "${text}")
+    set(${output} "${joined}" PARENT_SCOPE)
+endfunction()
+
 function(nvllm_write_embedded file symbol output)
+    get_filename_component(name "${file}" NAME)
+    nvllm_join("${file}" "${output}.joined" file)
     file(READ "${file}" hex HEX)
     string(LENGTH "${hex}" digits)
     math(EXPR size_bytes "${digits} / 2")
@@ -56,7 +80,6 @@ function(nvllm_write_embedded file symbol output)
     file(READ "${file}" text)
     nvllm_element_sha256("${text}" script script_sha256)
     nvllm_element_sha256("${text}" style style_sha256)
-    get_filename_component(name "${file}" NAME)
     file(WRITE "${output}" "// The bytes of ${name}; written by cmake/embed.cmake.
 #include <string_view>
 

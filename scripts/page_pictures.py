@@ -1,4 +1,5 @@
-"""Takes the pictures of the chat page in docs/pictures, with a scripted server; needs Chromium and Pillow."""
+"""Takes the pictures of the chat page in docs/pictures, with a scripted server; needs Chromium, Pillow and a font for formulas
+(Debian's fonts-lmodern)."""
 
 import pathlib
 import re
@@ -15,7 +16,7 @@ ANSWER = """A paged cache keeps keys and values in **blocks** of equal size, so 
 
 1. The prompt is cut into blocks of 16 tokens.
 2. Each is looked up in the *prefix index*: if it is there, it is shared, and `references` grows by one.
-3. The first that is missing is where computing starts.
+3. The first that is missing is where computing starts: $p = 16 \\cdot \\max\\{d : b_1, \\dots, b_d \\in \\text{index}\\}$.
 
 ```cpp
 size_t depth = 0;
@@ -52,6 +53,7 @@ def take_pictures(browser, server):
     picture(page, "dark")
     page.prefer(color_scheme="light")
     page.resize(360, 640)
+    page.touch()
     page.reload()
     page.evaluate("document.querySelector('#scroller').scrollTop = 0")
     page.wait_until("document.querySelector('#model_dot.ready')")

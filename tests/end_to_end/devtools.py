@@ -88,6 +88,8 @@ class Browser:
             [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-background-networking", "--disable-breakpad", "--disable-component-update", "--disable-sync",
              "--no-default-browser-check", "--hide-scrollbars", "--remote-debugging-port=0",
+             # A mouse, which a machine without a screen seems not to have; Page.touch() takes it away.
+             "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4",
              f"--user-data-dir={self.profile_.name}", *flags, "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         atexit.register(self.process_.kill)  # also when a test run is interrupted
@@ -165,6 +167,10 @@ class Page:
         """prefer(color_scheme="dark") and the like."""
         features = [{"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in media.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
+
+    def touch(self, is_on=True):
+        """A touch screen in place of the mouse."""
+        self.call("Emulation.setTouchEmulationEnabled", enabled=is_on, maxTouchPoints=1)
 
     def open(self, url):
         self.call("Page.navigate", url=url)

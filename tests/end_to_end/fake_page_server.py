@@ -14,20 +14,27 @@ from programs import SOURCE
 
 PAGE = SOURCE / "lib" / "server" / "page" / "chat.html"
 
+
+def page_bytes():
+    """The page with its parts, as cmake/embed.cmake joins them."""
+    return re.sub(rb"(?m)^@include (\S+)\n", lambda line: (PAGE.parent / line[1].decode()).read_bytes(), PAGE.read_bytes())
+
+
 STATUS = {
     "model": "fake/model", "state": "ready", "version": "0.1.0", "uptime_s": 4210.5,
-    "requests": {"running": 3, "waiting": 2, "paused": 1, "swapped": 0},
+    "requests": {"running": 3, "waiting": 2, "paused": 1, "swapped": 0}, "max_num_seqs": 16,
     "tokens": {"prompt_total": 182044, "generated_total": 96310},
     "kv_cache": {"blocks_total": 1024, "blocks_used": 402, "blocks_cached": 233, "blocks_free": 389, "block_size": 16,
                  "hit_rate": 0.618, "fragmentation": 0.031, "preemptions": 4},
     "worker": {"restarts": 0}, "health": {"heartbeat_age_s": 0.012, "last_fault": None},
-    "limits": {"max_num_seqs": 16, "max_model_len": 4096, "max_num_batched_tokens": 2048, "request_timeout_s": 600,
-               "max_body_bytes": 33554432},
+    "sampling_defaults": {"temperature": 0.7, "top_p": 0.95, "top_k": 0, "min_p": 0, "repetition_penalty": 1, "max_tokens": None},
+    "limits": {"max-body": "32MiB", "request-timeout": "600", "max-queued-requests": "512", "max-messages": "4096",
+               "max-concurrent-requests": None},
     "queue": [dict(zip(("id", "state", "age_s", "prompt_tokens", "generated_tokens", "why_waiting"), request)) for request in (
         ("chatcmpl-7f3a91", "running", 2.41, 312, 71, None),
         ("chatcmpl-7f3a92", "running", 1.7, 1204, 40, None),
-        ("cmpl-7f3a95", "swapped_out", 9.2, 800, 212, None),
-        ("chatcmpl-7f3aa0", "waiting", 0.3, 3900, 0, "needs 244 blocks, 155 are free"))],
+        ("cmpl-7f3a95", "swapped", 9.2, 800, 212, "in host memory until blocks are free"),
+        ("chatcmpl-7f3aa0", "waiting", 0.3, 3900, 0, "needs 89 more blocks than are free"))],
 }
 
 
@@ -46,13 +53,15 @@ class PageHandler(fake_openai.Handler):
         with self.server.lock:
             self.server.seen.append(self.path)
         if self.path == "/":
-            page = PAGE.read_bytes()
+            page = page_bytes()
             self.reply(200, page, "text/html; charset=utf-8", {"Content-Security-Policy": content_policy(page)})
         elif not self.has_key():
             self.refuse(401, "Missing or wrong API key.", "invalid_api_key")
         elif self.path == "/nvllm/status":
             self.server.status_polls += 1
             self.reply(200, json.dumps(self.server.status).encode())
+        elif self.path == "/metrics" and self.server.metrics is not None:
+            self.reply(200, self.server.metrics.encode(), "text/plain")
         elif self.path == "/v1/models" and self.server.models_status != 200:
             self.refuse(self.server.models_status, "The model is being loaded.", "loading")
         else:
@@ -130,4 +139,4 @@ class FakePageServer(fake_openai.FakeServer):
         self.key, self.models_status, self.refusal = None, 200, None
         self.pieces, self.gap_s, self.finish, self.breaks_off = ["Hello", " there", "."], 0.01, "stop", False
         self.prompt_tokens = 512
-        self.status = STATUS
+        self.status, self.metrics = STATUS, None

@@ -60,6 +60,36 @@ a | b
 |--x|
 no table
 
+- [ ] to do
+- [x] done
+- [y] neither
+
+before
+$$
+a_1 + b_2
+- c
+$$
+between $x_1$ and $$y$$ and \\(z\\)
+\\[ no end
+- of it
+
+\\begin{align}
+x &= 1 \\\\
+&= 2
+\\end{align}
+
+```python
+def f(x):
+    '''a "long"
+    string''' + "short"
+    return 0x1F, f"{x}"  # end
+```
+
+```json
+{"key": "value", "list": [1, true,
+  "x" : "y"]}
+```
+
 ---
 -
 --
@@ -136,7 +166,7 @@ class TextTest(BrowserTest):
         self.ask_and_wait("Again")
         self.assertEqual(self.answer(), "Second.")
         self.assertEqual(self.page.all("details", "[one.open, one.textContent]"),
-                         [[False, "Thoughtssecret *plans*"], [False, "Thoughtsmore plans"]])
+                         [[False, "Thoughtssecret plans"], [False, "Thoughtsmore plans"]])
         self.assertEqual(self.requests()[-1]["messages"][1], {"role": "assistant", "content": "The answer."})
 
     def test_copy_copies_what_the_model_wrote(self):
@@ -240,9 +270,10 @@ class TroubleTest(BrowserTest):
         self.server.status = dict(STATUS, state="recovering", worker={"restarts": 2}, health=health)
         page.wait_until("document.querySelector('#state_word').innerText === 'Recovering'")
         self.assertRegex(page.text("#state_facts"), r"Worker restarts\s+2\s+Last fault\s+out of memory")
-        self.assertRegex(page.text("#request_bars"), r"Running\s+3\s+Waiting\s+2\s+Paused\s+1")
-        self.assertIn("needs 244 blocks, 155 are free", page.text("#queue"))
-        self.assertIn("4,096", page.text("#limit_facts"))
+        self.assertRegex(page.text("#request_bars"), r"Running\s+3 of 16\s+Waiting\s+2 of 512\s+Paused\s+1\s+Swapped\s+0")
+        self.assertEqual(page.all("#request_bars progress", "[one.value, one.max]"), [[3, 16], [2, 512]])
+        self.assertIn("needs 89 more blocks than are free", page.text("#queue"))
+        self.assertRegex(page.text("#limit_facts"), r"(?s)Request timeout\s+600 s.*Max messages\s+4,096")
         self.assertEqual((page.count("#block_map i"), page.count("#block_map .used")), (320, 126))
 
 

@@ -16,6 +16,23 @@ struct SequenceCounts {
     }
 };
 
+// What a request that does not say gets: the model's generation_config.json, else vLLM's defaults.
+struct SamplingDefaults {
+    float temperature = 1.0f, top_p = 1.0f, min_p = 0.0f;
+    int64_t top_k = 0;
+    float repetition_penalty = 1.0f;
+    std::optional<int64_t> max_tokens;  // of a chat; null: to the end of the context
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("temperature", temperature);
+        visit("top_p", top_p);
+        visit("top_k", top_k);
+        visit("min_p", min_p);
+        visit("repetition_penalty", repetition_penalty);
+        visit("max_tokens", max_tokens);
+    }
+};
+
 struct CacheStatus {
     int64_t blocks_total = 0, blocks_used = 0, blocks_cached = 0, blocks_free = 0;
     uint64_t bytes_total = 0;
@@ -64,25 +81,31 @@ struct HealthStatus {
 // Of a model that is ready.
 struct EngineStatus {
     Maybe<SequenceCounts> requests;
+    Maybe<int64_t> max_num_seqs;  // may run at once
     Maybe<CacheStatus> kv_cache;
     Maybe<WorkerStatus> worker;
     Maybe<HealthStatus> health;
+    Maybe<SamplingDefaults> sampling_defaults;
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("requests", requests);
+        visit("max_num_seqs", max_num_seqs);
         visit("kv_cache", kv_cache);
         visit("worker", worker);
         visit("health", health);
+        visit("sampling_defaults", sampling_defaults);
     }
 };
 
 struct ModelStatus {
     std::string name;
+    std::vector<std::string> names;  // all it is asked for by, `name` first
     std::string state;
     EngineStatus engine;
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("name", name);
+        visit("names", names);
         visit("state", state);
         engine.fields(visit);
     }
@@ -114,11 +137,11 @@ struct TokenCounts {
 // A request in flight.
 struct RequestStatus {
     std::string id;
-    std::string_view state;  // running, waiting
+    std::string_view state;  // running, waiting, paused, swapped
     double age_s = 0.0;
     int64_t prompt_tokens = 0;
     int64_t generated_tokens = 0;
-    std::optional<std::string_view> why_waiting;
+    std::optional<std::string> why_waiting;  // null also while a long step keeps the engine busy
     template <typename Visit>
     void fields(Visit& visit) const {
         visit("id", id);

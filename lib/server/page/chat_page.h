@@ -6,7 +6,8 @@
 
 namespace nvllm {
 
-// The document, `chat.html` byte for byte; text/html in UTF-8. Lives as long as the program.
+// The document, `chat.html` with the files that it includes; text/html in UTF-8. Lives as long as
+// the program.
 std::string_view chat_page();
 
 // The value of Content-Security-Policy to send with it: its own script and style by their digests,

@@ -246,9 +246,14 @@ Usage ActiveGeneration::usage() const {
 RequestStats ActiveGeneration::stats() const {
     const std::lock_guard lock(mutex_);
     const Usage usage = usage_locked();
-    return {writer_->id(), scheduled_at_.has_value(),
-            milliseconds_between(begun_, Clock::now()) / 1000.0, usage.prompt_tokens,
-            usage.completion_tokens};
+    RequestStats stats{.id = writer_->id(),
+                       .is_scheduled = scheduled_at_.has_value(),
+                       .age_s = milliseconds_between(begun_, Clock::now()) / 1000.0,
+                       .prompt_tokens = usage.prompt_tokens,
+                       .generated_tokens = usage.completion_tokens,
+                       .engine = model_->engine()};
+    for (const Prompt& prompt : prompts_) stats.engine_ids.push_back(prompt.request);
+    return stats;
 }
 
 Usage ActiveGeneration::usage_locked() const {

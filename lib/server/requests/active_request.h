@@ -4,9 +4,15 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "lib/request/request.h"
 #include "lib/server/openai/response_json.h"
 #include "lib/server/requests/request_timeouts.h"
+
+namespace nvllm {
+class Engine;
+}
 
 namespace nvllm::server {
 
@@ -20,6 +26,9 @@ struct RequestStats {
     double age_s = 0.0;
     int64_t prompt_tokens = 0;
     int64_t generated_tokens = 0;
+    // Where its prompts are and under which ids; empty until they are submitted.
+    const Engine* engine = nullptr;
+    std::vector<RequestId> engine_ids = {};
 };
 
 class ActiveRequest {

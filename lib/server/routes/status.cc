@@ -8,6 +8,7 @@
 #include "lib/server/openai/status_response.h"
 #include "lib/server/routes/route_context.h"
 #include "lib/server/routes/routes.h"
+#include "lib/server/routes/waiting_requests.h"
 
 namespace nvllm::server {
 namespace {
@@ -16,7 +17,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-responses::EngineStatus engine_status(const Engine& engine) {
+responses::SamplingDefaults sampling_defaults(const SamplingParams& sampling) {
+    return {.temperature = sampling.temperature,
+            .top_p = sampling.top_p,
+            .min_p = sampling.min_p,
+            .top_k = sampling.top_k,
+            .repetition_penalty = sampling.repetition_penalty,
+            .max_tokens = sampling.max_tokens};
+}
+
+responses::EngineStatus engine_status(const HostedModel& model) {
+    const Engine& engine = *model.engine();
     const EngineStats stats = engine.stats();
     const EngineHealth health = engine.health();
     const SchedulerStats& scheduler = stats.scheduler;
@@ -27,6 +38,7 @@ responses::EngineStatus engine_status(const Engine& engine) {
         .waiting = scheduler.num_waiting - scheduler.num_paused - scheduler.num_swapped,
         .paused = scheduler.num_paused,
         .swapped = scheduler.num_swapped};
+    status.max_num_seqs = model.config().scheduling.scheduler.max_num_seqs;
     responses::CacheStatus& cache = status.kv_cache.emplace();
     cache.blocks_total = blocks.total;
     cache.blocks_used = blocks.used;
@@ -47,27 +59,33 @@ responses::EngineStatus engine_status(const Engine& engine) {
                                             .heartbeat_age_s = stats.seconds_since_heartbeat,
                                             .last_fault = {}};
     if (!health.last_fault.empty()) status.health->last_fault = health.last_fault;
+    status.sampling_defaults = sampling_defaults(model.default_sampling());
     return status;
 }
 
-// The oldest first, as many as a page shows.
+// Those that wait first, then the oldest, as many as a page shows.
 constexpr size_t kMaxShownRequests = 100;
 
-std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests) {
+std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests,
+                                               const ModelSet& models) {
     std::vector<RequestStats> active;
     for (const auto& request : requests.all()) active.push_back(request->stats());
     std::ranges::sort(active, std::ranges::greater{}, &RequestStats::age_s);
-    if (active.size() > kMaxShownRequests) active.resize(kMaxShownRequests);
+    const WaitingRequests waiting(models, active);
     std::vector<responses::RequestStatus> queue;
     for (const RequestStats& request : active) {
+        const RequestProgress progress = waiting.progress(request);
         responses::RequestStatus& one = queue.emplace_back();
         one.id = request.id;
-        one.state = request.is_scheduled ? "running" : "waiting";
+        one.state = progress.state;
+        one.why_waiting = progress.why_waiting;
         one.age_s = request.age_s;
         one.prompt_tokens = request.prompt_tokens;
         one.generated_tokens = request.generated_tokens;
-        if (!request.is_scheduled) one.why_waiting = "for a slot or for blocks";
     }
+    std::ranges::stable_partition(
+        queue, [](const responses::RequestStatus& one) { return one.state != "running"; });
+    if (queue.size() > kMaxShownRequests) queue.resize(kMaxShownRequests);
     return queue;
 }
 
@@ -118,8 +136,9 @@ HttpResponse status_response(const RouteContext& context, const HttpRequest&) {
     for (const auto& model : models) {
         responses::ModelStatus& one = status.models.emplace_back();
         one.name = model->name();
+        one.names = model->names();
         one.state = model_state_name(model->state());
-        if (model->state() == ModelState::ready) one.engine = engine_status(*model->engine());
+        if (model->state() == ModelState::ready) one.engine = engine_status(*model);
     }
     if (!models.empty()) describe_first_model(status, *models.front(), is_shutting_down);
     const RequestCounts& counts = context.active.counts();
@@ -129,7 +148,7 @@ HttpResponse status_response(const RouteContext& context, const HttpRequest&) {
                     .failed = counts.failed,
                     .open = context.active.size()};
     status.tokens = token_counts(context.active, context.models);
-    status.queue = queue_of(context.active);
+    status.queue = queue_of(context.active, context.models);
     status.limits = limits_of(context.config);
     return typed_response(status);
 }
