@@ -57,31 +57,19 @@ OutputLine read_line(const OutputLineOptions& options, const std::string& line) 
     return read;
 }
 
-OutputDelta parsed(const OutputLine& line) {
+OutputDelta parsed(const OutputLine& line, bool one_character_at_a_time) {
     auto made = make_output_parser(line.format, line.context);
     OutputParser& parser = made.value_or_throw();
-    OutputDelta all = parser.push(line.text);
+    OutputDelta all;
+    if (!one_character_at_a_time) {
+        all.merge(parser.push(line.text));
+    } else {
+        utf8::for_each(line.text, [&](char32_t /*code_point*/, size_t at, size_t length) {
+            all.merge(parser.push(std::string_view(line.text).substr(at, length)));
+        });
+    }
     all.merge(parser.finish());
     return all;
-}
-
-struct Streamed {
-    OutputDelta merged;
-    std::vector<size_t> call_positions;
-};
-
-Streamed streamed(const OutputLine& line, HeldCalls held) {
-    OutputContext context = line.context;
-    context.held = std::move(held);
-    auto made = make_output_parser(line.format, context);
-    OutputParser& parser = made.value_or_throw();
-    Streamed result;
-    utf8::for_each(line.text, [&](char32_t /*code_point*/, size_t at, size_t length) {
-        result.merged.merge(parser.push(std::string_view(line.text).substr(at, length)));
-    });
-    result.merged.merge(parser.finish());
-    result.call_positions = parser.call_positions();
-    return result;
 }
 
 std::string answer_json(const OutputDelta& output) {
@@ -95,20 +83,6 @@ std::string answer_json(const OutputDelta& output) {
     if (!output.content.empty()) answer["content"] = output.content;
     answer["tool_calls"] = std::move(calls);
     return write_json(answer);
-}
-
-// One character at a time, and then again with the calls that are whole as held ones, which are
-// given in pieces. Both must be the same.
-std::string streamed_json(const OutputLine& line) {
-    const Streamed first = streamed(line, {});
-    const std::string answer = answer_json(first.merged);
-    if (first.call_positions.empty()) return answer;
-    const std::string again =
-        answer_json(streamed(line, {.positions = first.call_positions}).merged);
-    if (again == answer) return answer;
-    throw Error(
-        ErrorKind::internal,
-        fmt::format("calls that are given in pieces become {} in place of {}", again, answer));
 }
 
 }  // namespace
@@ -131,8 +105,7 @@ std::map<std::string, OfferedTool> read_known_tools(std::string_view text,
 
 LineAnswer output_line(const OutputLineOptions& options, const std::string& line) {
     try {
-        const OutputLine read = read_line(options, line);
-        return {options.one_character_at_a_time ? streamed_json(read) : answer_json(parsed(read)),
+        return {answer_json(parsed(read_line(options, line), options.one_character_at_a_time)),
                 std::nullopt};
     } catch (const Error& error) {
         return fault_answer(Fault{error.kind(), error.what()});

@@ -11,7 +11,6 @@ namespace nvllm::view {
 
 struct OutputLineOptions {
     OutputFormat format = {};
-    // As a stream is read: calls that are whole also in pieces, as where a grammar holds them.
     bool one_character_at_a_time = false;
     std::map<std::string, OfferedTool> known_tools = {};  // for lines that only name them
 };
