@@ -43,7 +43,10 @@ function formula_piece(text, mark, at, hopeless) {
   const found = !close ? dollar_formula(text, at) : { source: text.slice(inside, until), end: until < 0 ? -1 : until + close.length };
   if (found?.end < 0) hopeless.add(mark);
   if (!found || found.end < 0) return null;
-  const node = ["$", "\\("].includes(mark) ? formula(found.source, false) : display_formula(found.source);
+  const is_inline = ["$", "\\("].includes(mark);
+  const node = is_inline ? formula(found.source, false) : display_formula(found.source);
+  const stop = node && is_inline ? /^[.,;:!?]?/.exec(text.slice(found.end, found.end + 1))[0] : "";
+  if (stop) return { nodes: [make("span.kept", node, stop)], end: found.end + 1 };  // on one line
   return { nodes: [node ?? text.slice(at, found.end)], end: found.end };
 }
 
