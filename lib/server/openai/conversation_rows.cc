@@ -106,9 +106,16 @@ void add_response_inputs(Parameters& table, const RequestLimits& limits) {
           kResponse,
           any_of({values({"none", "auto", "required"}), object()}),
           {},
-          "As for chats; a function as {\"type\": \"function\", \"name\": NAME}."},
-         {"parallel_tool_calls", kResponse, boolean(), true, "As for chats."},
-         {"text",
+          "As for chats; a function as {\"type\": \"function\", \"name\": NAME}, and allowed_tools "
+          "with mode and tools in itself."},
+         {"parallel_tool_calls", kResponse, boolean(), true, "As for chats."}});
+}
+
+// Of the same, besides the conversation and its tools.
+void add_response_settings(Parameters& table) {
+    table.insert(
+        table.end(),
+        {{"text",
           kResponse,
           object(),
           {},
