@@ -61,6 +61,7 @@ void add_message_inputs(Parameters& table, const RequestLimits& limits) {
           object(),
           {},
           "effort is given to the template; format holds the answer to a JSON schema."},
+         {"output_format", kBoth, object(), {}, "output_config.format under its older name."},
          {"chat_template_kwargs",
           kBoth,
           template_variables(),
