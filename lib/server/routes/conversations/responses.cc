@@ -3,6 +3,7 @@
 
 #include "lib/base/json.h"
 #include "lib/server/openai/response_content.h"
+#include "lib/server/responses/item_references.h"
 #include "lib/server/responses/response_object_writer.h"
 #include "lib/server/routes/bodies.h"
 #include "lib/server/routes/generation_route.h"
@@ -48,6 +49,10 @@ void start_response(RouteContext& context, const TransactionPointer& transaction
                           const HostedModel& model) -> Result<GenerationCall> {
         auto earlier = earlier_messages(context, owner, body);
         if (!earlier) return earlier.fault();
+        if (const auto input = body.find("input"); input != body.end()) {
+            if (auto fault = resolve_item_references(*input, owner, context.responses))
+                return *fault;
+        }
         const bool asks_to_keep = body.value("store", nlohmann::ordered_json()) == true;
         auto request = read_response_request(std::move(body), *std::move(earlier),
                                              model.default_sampling(), model.request_limits());
