@@ -94,6 +94,23 @@ class ResponsesTest(unittest.TestCase):
         answer = self.send(truncation="auto")
         self.assertEqual((self.server.must(answer)["truncation"], answer.headers["x-nvllm-ignored"]), ("disabled", "truncation"))
 
+    def test_counting(self):
+        def count(input="0 Hello", **fields):
+            answer = self.server.post("/v1/responses/input_tokens", {"model": "m", "input": input, **fields})
+            self.assertEqual(self.server.must(answer)["object"], "response.input_tokens")
+            return answer.json()["input_tokens"]
+
+        self.assertEqual(count(), self.response()["usage"]["input_tokens"])
+        first = self.response("1 Hello", tools=[TOOL])
+        result = {"type": "function_call_output", "call_id": first["output"][-1]["call_id"], "output": "21"}
+        fields = {"input": [result], "previous_response_id": first["id"], "instructions": "Be short.", "tools": [TOOL]}
+        self.assertGreater(count(**fields), first["usage"]["input_tokens"])
+        self.assertEqual(count(**fields), self.response(**fields)["usage"]["input_tokens"])
+        for body, status, field in (({"model": "m"}, 400, "input"), ({"model": "x", "input": "a"}, 404, "model"), ([], 400, None)):
+            refused = self.server.post("/v1/responses/input_tokens", body)
+            self.assertEqual((refused.status, refused.error["param"]), (status, field), refused.text)
+        self.assertEqual(self.server.get("/v1/responses/input_tokens").status, 404)
+
     def test_events(self):
         events = named_events(self.send("1 Hello", stream=True, tools=[TOOL]).body)
         self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))))
