@@ -106,6 +106,9 @@ class Responses(AgentCase):
         with self.assertRaises(openai.NotFoundError):
             self.openai.responses.retrieve(first.id)
 
+    def test_counting(self):
+        self.assertEqual(self.openai.responses.input_tokens.count(model="m", input="0", tools=self.tools).input_tokens, 4)
+
     def test_a_stream(self):
         with self.openai.responses.stream(model="m", input="1 Weather?", tools=self.tools) as stream:
             kinds = [event.type for event in stream]

@@ -7,7 +7,17 @@ import asyncio
 import unittest
 
 import pydantic
-from pydantic_ai import Agent, ModelHTTPError, ModelRetry, NativeOutput, PromptedOutput, ThinkingPart, ToolOutput
+from pydantic_ai import (
+    Agent,
+    ModelHTTPError,
+    ModelRetry,
+    NativeOutput,
+    PromptedOutput,
+    ThinkingPart,
+    ToolOutput,
+    UsageLimitExceeded,
+    UsageLimits,
+)
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.profiles import ModelProfile
@@ -124,12 +134,23 @@ class Tests:
         self.assertEqual(caught.exception.status_code, 400)
 
 
+class Counts:
+    """Where the API counts tokens without an answer."""
+
+    def test_a_limit_of_tokens(self):
+        limits = UsageLimits(input_tokens_limit=2, count_tokens_before_request=True)
+        with self.assertRaises(UsageLimitExceeded):
+            self.agent().run_sync("0 Hello", usage_limits=limits)
+        limits = UsageLimits(input_tokens_limit=9, count_tokens_before_request=True)
+        self.assertEqual(self.agent().run_sync("0 Hello", usage_limits=limits).output, "Hello there.")
+
+
 class ByChats(Tests, AgentCase):
     def model(self):
         return OpenAIChatModel("m", provider=OpenAIProvider(base_url=self.base_url, api_key=KEY))
 
 
-class ByResponses(Tests, AgentCase):
+class ByResponses(Tests, Counts, AgentCase):
     def model(self):
         return OpenAIResponsesModel("m", provider=OpenAIProvider(base_url=self.base_url, api_key=KEY))
 
@@ -142,7 +163,7 @@ class ByResponses(Tests, AgentCase):
         self.assertEqual(self.agent().run_sync("1", model_settings=settings).output, "21 in Paris, 4 in Oslo.")
 
 
-class ByMessages(Tests, AgentCase):
+class ByMessages(Tests, Counts, AgentCase):
     def model(self):
         return AnthropicModel("m", provider=AnthropicProvider(base_url=self.address, api_key=KEY),
                               profile=ModelProfile(supports_json_schema_output=True))
