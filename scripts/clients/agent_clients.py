@@ -5,26 +5,14 @@ see README.md beside this file.
 """
 
 import json
-import pathlib
-import sys
-import tempfile
 import unittest
 
 import anthropic
 import openai
 import pydantic
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "end_to_end"))
+from scripted_server import KEY, ScriptedCase, call
 
-from scripted_model import write_scripted_model  # noqa: E402
-from serve_testing import Server  # noqa: E402
-
-CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "%s"}}\n</tool_call>'
-SCENARIOS = [
-    ["Easy.</think>Hello there."],
-    ["I should look.</think>" + CALL % "Paris" + "\n" + CALL % "Oslo", "Fine.</think>21 in Paris, 4 in Oslo."],
-    ['So.</think>{"city": "Paris", "degrees": 21}'],
-]
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 DEGREES = {"Paris": "21", "Oslo": "4"}
 
@@ -34,17 +22,19 @@ class Weather(pydantic.BaseModel):
     degrees: int
 
 
-class AgentCase(unittest.TestCase):
+class AgentCase(ScriptedCase):
+    scenarios = [
+        ["Easy.</think>Hello there."],
+        ["I should look.</think>" + call("get_weather", city="Paris") + "\n" + call("get_weather", city="Oslo"),
+         "Fine.</think>21 in Paris, 4 in Oslo."],
+        ['So.</think>{"city": "Paris", "degrees": 21}'],
+    ]
+
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        model = write_scripted_model(pathlib.Path(folder.name) / "m", SCENARIOS, "tools <tool_call> </think>", thinks=True)
-        cls.server = Server("--api-key", "secret", model=f"m={model}", key="secret")
-        cls.addClassCleanup(cls.server.stop)
-        address = f"http://127.0.0.1:{cls.server.port}"
-        cls.openai = openai.OpenAI(base_url=f"{address}/v1", api_key="secret", max_retries=0)
-        cls.anthropic = anthropic.Anthropic(base_url=address, api_key="secret", max_retries=0)
+        super().setUpClass()
+        cls.openai = openai.OpenAI(base_url=cls.base_url, api_key=KEY, max_retries=0)
+        cls.anthropic = anthropic.Anthropic(base_url=cls.address, api_key=KEY, max_retries=0)
 
 
 class Chats(AgentCase):
@@ -53,9 +43,9 @@ class Chats(AgentCase):
     def answer_calls(self, message):
         """What the tools say, as messages."""
         results = []
-        for call in message.tool_calls:
-            city = json.loads(call.function.arguments)["city"]
-            results.append({"role": "tool", "tool_call_id": call.id, "content": DEGREES[city]})
+        for one in message.tool_calls:
+            city = json.loads(one.function.arguments)["city"]
+            results.append({"role": "tool", "tool_call_id": one.id, "content": DEGREES[city]})
         return results
 
     def test_the_loop(self):
@@ -115,6 +105,9 @@ class Responses(AgentCase):
         self.openai.responses.delete(first.id)
         with self.assertRaises(openai.NotFoundError):
             self.openai.responses.retrieve(first.id)
+
+    def test_counting(self):
+        self.assertEqual(self.openai.responses.input_tokens.count(model="m", input="0", tools=self.tools).input_tokens, 4)
 
     def test_a_stream(self):
         with self.openai.responses.stream(model="m", input="1 Weather?", tools=self.tools) as stream:

@@ -6,7 +6,7 @@ import unittest
 
 from scripted_model import write_scripted_model
 from serve_testing import Server
-from test_serve_messages import LONG_CITY, SCENARIOS, named_events
+from test_serve_messages import CALL, LONG_CITY, SCENARIOS, named_events
 
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
 
@@ -27,7 +27,8 @@ class ResponsesTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         path = pathlib.Path(folder.name)
-        cls.model = write_scripted_model(path / "m", SCENARIOS, "tools <tool_call> </think>", thinks=True)
+        scenarios = [*SCENARIOS, ["So.</think>" + CALL.replace("get_weather", "get_time")]]
+        cls.model = write_scripted_model(path / "m", scenarios, "tools <tool_call> </think>", thinks=True)
         keys = path / "keys"
         keys.write_text("one:first\ntwo:second\n")
         cls.server = Server("--api-key-file", keys, "--max-stored-responses", "20", model=f"m={cls.model}", key="first")
@@ -60,6 +61,55 @@ class ResponsesTest(unittest.TestCase):
         for response in (by_items, by_last):
             self.assertEqual(response["output"][-1]["content"][0]["text"], "It is 21 degrees.")
         self.assertEqual(by_last["previous_response_id"], first["id"])
+
+    def test_items_are_named_in_place_of_sending_them(self):
+        """As the AI SDK does with what the server keeps."""
+        first = self.response("1 Hello", tools=[TOOL])
+        references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+        question = {"role": "user", "content": "1 Hello"}
+        result = {"type": "function_call_output", "call_id": first["output"][-1]["call_id"], "output": "21"}
+        items = self.response([question, *first["output"], result], tools=[TOOL])
+        named = self.response([question, *references, result], tools=[TOOL])
+        self.assertEqual(named["output"][-1]["content"][0]["text"], "It is 21 degrees.")
+        self.assertEqual(named["usage"]["input_tokens"], items["usage"]["input_tokens"])
+        for headers, reference in ((None, "rs_0"), ({"Authorization": "Bearer second"}, references[0]["id"])):
+            answer = self.server.post("/v1/responses", {"model": "m", "input": [question, {"type": "item_reference", "id": reference}]},
+                                      headers=headers)
+            self.assertEqual((answer.status, answer.error["code"], answer.error["param"]), (400, "item_not_found", "input[1].id"))
+
+    def test_some_tools_are_allowed(self):
+        """The model wants to know the time; where it may not, it cannot even begin to ask."""
+        time = {**TOOL, "name": "get_time"}
+        for mode in ("auto", "required"):
+            def output(name, mode=mode):
+                choice = {"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": name}]}
+                return self.response("3 Hello", tools=[TOOL, time], tool_choice=choice, max_output_tokens=120)["output"][-1]
+
+            self.assertEqual((output("get_time")["type"], output("get_time")["name"]), ("function_call", "get_time"))
+            other = str(output("get_weather"))
+            self.assertNotIn("get_time", other)
+            self.assertIn("get_weather", other)
+
+    def test_truncation_changes_nothing(self):
+        answer = self.send(truncation="auto")
+        self.assertEqual((self.server.must(answer)["truncation"], answer.headers["x-nvllm-ignored"]), ("disabled", "truncation"))
+
+    def test_counting(self):
+        def count(input="0 Hello", **fields):
+            answer = self.server.post("/v1/responses/input_tokens", {"model": "m", "input": input, **fields})
+            self.assertEqual(self.server.must(answer)["object"], "response.input_tokens")
+            return answer.json()["input_tokens"]
+
+        self.assertEqual(count(), self.response()["usage"]["input_tokens"])
+        first = self.response("1 Hello", tools=[TOOL])
+        result = {"type": "function_call_output", "call_id": first["output"][-1]["call_id"], "output": "21"}
+        fields = {"input": [result], "previous_response_id": first["id"], "instructions": "Be short.", "tools": [TOOL]}
+        self.assertGreater(count(**fields), first["usage"]["input_tokens"])
+        self.assertEqual(count(**fields), self.response(**fields)["usage"]["input_tokens"])
+        for body, status, field in (({"model": "m"}, 400, "input"), ({"model": "x", "input": "a"}, 404, "model"), ([], 400, None)):
+            refused = self.server.post("/v1/responses/input_tokens", body)
+            self.assertEqual((refused.status, refused.error["param"]), (status, field), refused.text)
+        self.assertEqual(self.server.get("/v1/responses/input_tokens").status, 404)
 
     def test_events(self):
         events = named_events(self.send("1 Hello", stream=True, tools=[TOOL]).body)

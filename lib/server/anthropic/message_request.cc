@@ -76,7 +76,19 @@ std::optional<Fault> read_thinking(const Json& thinking, Json& chat,
     return std::nullopt;
 }
 
-// {"effort": ..., "format": {"type": "json_schema", "schema": ...}}
+// {"type": "json_schema", "schema": ...}
+std::optional<Fault> read_format(const Json& format, const char* field, Json& chat) {
+    if (format.is_null()) return std::nullopt;
+    const bool is_schema = format.is_object() && format.value("type", Json()) == "json_schema" &&
+                           format.contains("schema");
+    if (!is_schema) return field_fault(field, "must be of type json_schema, with a schema");
+    chat["response_format"] = {
+        {"type", "json_schema"},
+        {"json_schema", {{"name", "answer"}, {"schema", format["schema"]}, {"strict", true}}}};
+    return std::nullopt;
+}
+
+// {"effort": ..., "format": ...}
 std::optional<Fault> read_output(const Json& output, Json& chat,
                                  std::vector<std::string>& ignored) {
     if (output.is_null()) return std::nullopt;
@@ -85,16 +97,7 @@ std::optional<Fault> read_output(const Json& output, Json& chat,
     if (const Json effort = output.value("effort", Json()); !effort.is_null()) {
         chat["reasoning_effort"] = effort;
     }
-    const Json format = output.value("format", Json());
-    if (format.is_null()) return std::nullopt;
-    const bool is_schema = format.is_object() && format.value("type", Json()) == "json_schema" &&
-                           format.contains("schema");
-    if (!is_schema)
-        return field_fault("output_config.format", "must be of type json_schema, with a schema");
-    chat["response_format"] = {
-        {"type", "json_schema"},
-        {"json_schema", {{"name", "answer"}, {"schema", format["schema"]}, {"strict", true}}}};
-    return std::nullopt;
+    return read_format(output.value("format", Json()), "output_config.format", chat);
 }
 
 // What is said of the prompt, as fields of a chat.
@@ -112,6 +115,9 @@ std::optional<Fault> read_prompt(Json& body, const RequestLimits& limits, Json& 
     }
     if (auto fault = read_tools(take_member(body, "tools"), limits, chat, ignored)) return fault;
     if (auto fault = read_thinking(take_member(body, "thinking"), chat, ignored)) return fault;
+    // Its older name first: where both are given, this one counts.
+    if (auto fault = read_format(take_member(body, "output_format"), "output_format", chat))
+        return fault;
     return read_output(take_member(body, "output_config"), chat, ignored);
 }
 

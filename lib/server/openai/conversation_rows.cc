@@ -61,6 +61,7 @@ void add_message_inputs(Parameters& table, const RequestLimits& limits) {
           object(),
           {},
           "effort is given to the template; format holds the answer to a JSON schema."},
+         {"output_format", kBoth, object(), {}, "output_config.format under its older name."},
          {"chat_template_kwargs",
           kBoth,
           template_variables(),
@@ -78,7 +79,8 @@ void add_response_inputs(Parameters& table, const RequestLimits& limits) {
           kResponse,
           any_of({text(), items}),
           {},
-          "A text of the user, or items: message, function_call, function_call_output, reasoning.",
+          "A text of the user, or items: message, function_call, function_call_output, reasoning, "
+          "and item_reference with the id of an item of a kept response.",
           kResponse},
          {"instructions", kResponse, text(), {}, "What is said before the conversation."},
          {"previous_response_id",
@@ -106,9 +108,16 @@ void add_response_inputs(Parameters& table, const RequestLimits& limits) {
           kResponse,
           any_of({values({"none", "auto", "required"}), object()}),
           {},
-          "As for chats; a function as {\"type\": \"function\", \"name\": NAME}."},
-         {"parallel_tool_calls", kResponse, boolean(), true, "As for chats."},
-         {"text",
+          "As for chats; a function as {\"type\": \"function\", \"name\": NAME}, and allowed_tools "
+          "with mode and tools in itself."},
+         {"parallel_tool_calls", kResponse, boolean(), true, "As for chats."}});
+}
+
+// Of the same, besides the conversation and its tools.
+void add_response_settings(Parameters& table) {
+    table.insert(
+        table.end(),
+        {{"text",
           kResponse,
           object(),
           {},
@@ -119,7 +128,11 @@ void add_response_inputs(Parameters& table, const RequestLimits& limits) {
           {},
           "effort is given to the template; the reasoning is always in the answer, not a summary."},
          {"metadata", kResponse, object(), {}, "Returned as it is."},
-         {"truncation", kResponse, values({"disabled"}), {}, "Only disabled."},
+         {"truncation",
+          kResponse,
+          values({"auto", "disabled"}),
+          {},
+          "Does nothing: a conversation that does not fit is refused."},
          {"background", kResponse, values({false}), {}, "Only false."},
          {"chat_template_kwargs",
           kResponse,
@@ -151,6 +164,7 @@ void add_message_rows(Parameters& table, const RequestLimits& limits) {
 
 void add_response_rows(Parameters& table, const RequestLimits& limits) {
     add_response_inputs(table, limits);
+    add_response_settings(table);
     for (const char* name :
          {"include", "user", "safety_identifier", "service_tier", "prompt_cache_key",
           "prompt_cache_retention", "stream_options", "max_tool_calls", "client_metadata"}) {

@@ -49,7 +49,7 @@ std::optional<Fault> add_calls(const ModelOutput& model, GenerationRequest& requ
     const ToolRequest& tools = request.tool_request;
     const bool has_format = request.inputs.front().grammar.has_value();
     const bool is_required = tools.use == ToolUse::required;
-    const bool is_held = is_required || tools.is_strict || has_format;
+    const bool is_held = is_required || tools.is_strict || tools.is_narrowed() || has_format;
     if (tools.use == ToolUse::none || !is_held) return std::nullopt;
     grammar.calls = {.tool_format = model.format.tools,
                      .tools = tools.callable,
@@ -58,6 +58,8 @@ std::optional<Fault> add_calls(const ModelOutput& model, GenerationRequest& requ
                      .special_tokens = model.special_tokens};
     if (tool_structural_tag(*grammar.calls)) return std::nullopt;
     if (is_required) return cannot_hold("tool_choice", model, "the model cannot be made to call");
+    if (tools.is_narrowed())
+        return cannot_hold("tool_choice", model, "the model cannot be kept from other functions");
     if (has_format) {
         return cannot_hold("response_format", model,
                            "it cannot be asked for beside tools that the model may call");

@@ -108,7 +108,10 @@ Json tool() {
 Json tool_choice() {
     return any_of(
         {values({"none", "auto", "required"}),
-         object({{"type", values({"function"})}, {"function", object({{"name", text()}})}})});
+         object({{"type", values({"function"})}, {"function", object({{"name", text()}})}}),
+         object({{"type", values({"allowed_tools"})},
+                 {"allowed_tools", object({{"mode", values({"auto", "required"})},
+                                           {"tools", list(object(), std::nullopt, 1)}})}})});
 }
 
 void add_inputs(Parameters& table, const RequestLimits& limits) {
@@ -431,8 +434,9 @@ void add_what_is_limited(Parameters& table, const RequestLimits& limits) {
           kChat,
           tool_choice(),
           {},
-          "Whether something is called: none, auto (as the model decides), required, or a function "
-          "by its name. The last two hold the answer to calls whose arguments fit."},
+          "Whether something is called: none, auto (as the model decides), required, a function by "
+          "its name, or allowed_tools: some of the tools, auto or required. What is required holds "
+          "the answer to calls whose arguments fit."},
          {"tool_choice", kCompletion, values({"none", "auto"}), {}, "A completion calls nothing."},
          {"parallel_tool_calls", kChat, boolean(), true,
           "Let several functions be called at once, where the answer is held to calls."},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lib/server/openai/parameters.h"
 
@@ -54,13 +55,45 @@ std::optional<Fault> read_tools(const Json& tools, const RequestLimits& limits,
 // {"type": "function", "function": {"name": NAME}}, or with the name beside the type.
 Result<std::string> named_function(const Json& choice) {
     const auto wrong = field_fault("tool_choice",
-                                   "must be none, auto, required, or {\"type\": \"function\", "
-                                   "\"function\": {\"name\": NAME}}");
+                                   "must be none, auto, required, {\"type\": \"function\", "
+                                   "\"function\": {\"name\": NAME}}, or allowed_tools");
     if (!choice.is_object() || choice.value("type", Json()) != Json("function")) return wrong;
     const Json& function = choice.contains("function") ? choice["function"] : choice;
     const Json name = function.is_object() ? function.value("name", Json()) : Json();
     if (!name.is_string()) return wrong;
     return name.get<std::string>();
+}
+
+Fault not_offered(const std::string& field, const std::string& name) {
+    return field_fault(field, fmt::format("names the function '{}', which 'tools' does not have",
+                                          name.substr(0, 64)));
+}
+
+// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, or with mode and tools
+// beside the type.
+std::optional<Fault> read_allowed(const Json& choice, ToolRequest& request) {
+    const Json& allowed = choice.contains("allowed_tools") ? choice["allowed_tools"] : choice;
+    const Json mode = allowed.is_object() ? allowed.value("mode", Json()) : Json();
+    const Json tools = allowed.is_object() ? allowed.value("tools", Json()) : Json();
+    const bool is_required = mode == Json("required");
+    if ((!is_required && mode != Json("auto")) || !tools.is_array() || tools.empty()) {
+        return field_fault("tool_choice",
+                           "of type allowed_tools needs a mode, auto or required, and tools");
+    }
+    std::set<std::string> names;
+    for (const Json& tool : tools) {
+        auto name = named_function(tool);
+        if (!name) return name.fault();
+        const bool is_offered = std::ranges::any_of(
+            request.offered, [&](const OfferedTool& one) { return one.name == *name; });
+        if (!is_offered) return not_offered("tool_choice", *name);
+        names.insert(*std::move(name));
+    }
+    request.use = is_required ? ToolUse::required : ToolUse::automatic;
+    request.callable = request.offered;
+    std::erase_if(request.callable,
+                  [&](const OfferedTool& tool) { return !names.contains(tool.name); });
+    return std::nullopt;
 }
 
 std::optional<Fault> read_choice(const Json& choice, ToolRequest& request) {
@@ -70,13 +103,15 @@ std::optional<Fault> read_choice(const Json& choice, ToolRequest& request) {
         request.use = is_none ? ToolUse::none : ToolUse::automatic;
         return choose_tool("", "tool_choice", request);
     }
+    if (!has_tools) return field_fault("tool_choice", "needs 'tools'");
+    if (choice.is_object() && choice.value("type", Json()) == Json("allowed_tools"))
+        return read_allowed(choice, request);
     std::string name;
     if (choice != Json("required")) {
         auto named = named_function(choice);
         if (!named) return named.fault();
         name = *std::move(named);
     }
-    if (!has_tools) return field_fault("tool_choice", "needs 'tools'");
     request.use = ToolUse::required;
     return choose_tool(name, "tool_choice", request);
 }
@@ -96,8 +131,7 @@ std::optional<Fault> choose_tool(const std::string& name, const std::string& fie
     if (name.empty()) return std::nullopt;
     std::erase_if(request.callable, [&](const OfferedTool& tool) { return tool.name != name; });
     if (!request.callable.empty()) return std::nullopt;
-    return field_fault(field, fmt::format("names the function '{}', which 'tools' does not have",
-                                          name.substr(0, 64)));
+    return not_offered(field, name);
 }
 
 Result<ToolRequest> read_tool_request(const ToolFields& fields, const RequestLimits& limits) {

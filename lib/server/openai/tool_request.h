@@ -22,9 +22,13 @@ enum class ToolUse {
 struct ToolRequest {
     ToolUse use = ToolUse::none;
     std::vector<OfferedTool> offered = {};
-    std::vector<OfferedTool> callable = {};  // of a named choice only that one
+    // Of a named choice only that one, of allowed_tools only those.
+    std::vector<OfferedTool> callable = {};
     bool several_calls = true;
     bool is_strict = false;  // arguments have to fit, which some function says
+
+    // Not all that the template shows may be called.
+    bool is_narrowed() const { return callable.size() < offered.size(); }
 };
 
 // The fields as the OpenAI API has them, null where they are absent.

@@ -194,6 +194,16 @@ struct DeletedResponse {
     }
 };
 
+struct InputTokenCount {
+    static constexpr const char* kName = "ResponseInputTokenCount";
+    size_t input_tokens = 0;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("object", Constant<"response.input_tokens">{});
+        visit("input_tokens", input_tokens);
+    }
+};
+
 // An event: its type, its number, and what it is about.
 struct ResponseEvent {
     static constexpr const char* kName = "ResponseEvent";

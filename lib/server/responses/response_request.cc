@@ -145,9 +145,13 @@ class Reader {
         if (take_member(body_, "background") == Json(true))
             return unsupported_field("background",
                                      "cannot be true: a response is made while it is asked for");
+        // Nothing is left out of a conversation: one that does not fit is refused, with auto too.
         const Json truncation = take_member(body_, "truncation");
-        if (!truncation.is_null() && truncation != Json("disabled"))
-            return unsupported_field("truncation", "can only be disabled");
+        if (truncation == Json("auto")) {
+            ignored_.emplace_back("truncation");
+        } else if (!truncation.is_null() && truncation != Json("disabled")) {
+            return field_fault("truncation", "must be auto or disabled");
+        }
         return std::nullopt;
     }
 

@@ -8,7 +8,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::array<const Route*, 46> kRoutes = {
+constexpr std::array<const Route*, 47> kRoutes = {
     &routes::chat_page,
     &routes::live,
     &routes::ready,
@@ -24,6 +24,7 @@ constexpr std::array<const Route*, 46> kRoutes = {
     &routes::completions,
     &routes::chat_completions,
     &routes::responses,
+    &routes::response_tokens,  // before the paths that begin like it
     &routes::stored_response,
     &routes::forgotten_response,
     &routes::messages,

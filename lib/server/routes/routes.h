@@ -18,10 +18,11 @@ extern const Route completions;
 extern const Route chat_completions;
 extern const Route render_chat;  // render.cc
 extern const Route embeddings;
-extern const Route upload_file, files, file, remove_file;           // batches/files.cc
-extern const Route create_batch, batches, batch, cancel_batch;      // batches/batches.cc
-extern const Route responses, stored_response, forgotten_response;  // conversations/responses.cc
-extern const Route messages, count_tokens;                          // conversations/messages.cc
+extern const Route upload_file, files, file, remove_file;       // batches/files.cc
+extern const Route create_batch, batches, batch, cancel_batch;  // batches/batches.cc
+extern const Route responses, response_tokens;                  // conversations/responses.cc
+extern const Route stored_response, forgotten_response;         // conversations/responses.cc
+extern const Route messages, count_tokens;                      // conversations/messages.cc
 extern const Route tokenize;
 extern const Route detokenize;
 extern const Route tokenizer_info;

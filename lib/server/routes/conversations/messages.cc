@@ -1,9 +1,9 @@
 // POST /v1/messages and /v1/messages/count_tokens: the Anthropic API.
-#include "lib/chat/conversation_renderer.h"
 #include "lib/server/anthropic/message_request.h"
 #include "lib/server/anthropic/message_writer.h"
 #include "lib/server/openai/response_content.h"
 #include "lib/server/routes/bodies.h"
+#include "lib/server/routes/conversations/token_count.h"
 #include "lib/server/routes/generation_route.h"
 #include "lib/server/routes/routes.h"
 
@@ -43,11 +43,9 @@ HttpResponse count_response(const RouteContext& context, const HttpRequest& http
     const auto prompt =
         anthropic::read_message_prompt(std::move(*body), model->request_limits(), ignored);
     if (!prompt) return fault_response(prompt.fault());
-    const Engine& engine = *model->engine();
-    auto chat = engine.input_processor().conversations().render(**prompt);
-    if (!chat) return fault_response(chat.fault());
-    HttpResponse response = typed_response(
-        anthropic::TokenCount{encode_chat(*engine.tokenizer(), *chat, false).size()});
+    const auto count = count_tokens(*model, *prompt);
+    if (!count) return fault_response(count.fault());
+    HttpResponse response = typed_response(anthropic::TokenCount{*count});
     if (!ignored.empty()) response.headers.push_back(ignored_header(ignored));
     return response;
 }

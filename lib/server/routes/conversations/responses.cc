@@ -1,10 +1,13 @@
-// POST /v1/responses; GET and DELETE /v1/responses/ID: responses that are kept.
+// POST /v1/responses and /v1/responses/input_tokens; GET and DELETE /v1/responses/ID: responses
+// that are kept.
 #include <fmt/format.h>
 
 #include "lib/base/json.h"
 #include "lib/server/openai/response_content.h"
+#include "lib/server/responses/item_references.h"
 #include "lib/server/responses/response_object_writer.h"
 #include "lib/server/routes/bodies.h"
+#include "lib/server/routes/conversations/token_count.h"
 #include "lib/server/routes/generation_route.h"
 #include "lib/server/routes/routes.h"
 
@@ -12,6 +15,7 @@ namespace nvllm::server {
 namespace {
 
 using responses::DeletedResponse;
+using responses::InputTokenCount;
 using responses::Response;
 using responses::ResponseEvent;
 
@@ -42,15 +46,24 @@ Result<nlohmann::ordered_json> earlier_messages(RouteContext& context, const std
     return parse_ordered_json(stored->messages, "stored response");
 }
 
+// The request, with what is kept here and it only names.
+Result<ResponseRequest> read_request(RouteContext& context, const std::string& owner,
+                                     nlohmann::ordered_json body, const HostedModel& model) {
+    auto earlier = earlier_messages(context, owner, body);
+    if (!earlier) return earlier.fault();
+    if (const auto input = body.find("input"); input != body.end()) {
+        if (auto fault = resolve_item_references(*input, owner, context.responses)) return *fault;
+    }
+    return read_response_request(std::move(body), *std::move(earlier), model.default_sampling(),
+                                 model.request_limits());
+}
+
 void start_response(RouteContext& context, const TransactionPointer& transaction) {
     const std::string owner = owner_of(context, *transaction);
     const auto read = [&](nlohmann::ordered_json body,
                           const HostedModel& model) -> Result<GenerationCall> {
-        auto earlier = earlier_messages(context, owner, body);
-        if (!earlier) return earlier.fault();
         const bool asks_to_keep = body.value("store", nlohmann::ordered_json()) == true;
-        auto request = read_response_request(std::move(body), *std::move(earlier),
-                                             model.default_sampling(), model.request_limits());
+        auto request = read_request(context, owner, std::move(body), model);
         if (!request) return request.fault();
         if (auto fault = set_output(model.output(), request->generation)) return *fault;
         if (!context.responses.is_on()) {
@@ -70,6 +83,30 @@ void start_response(RouteContext& context, const TransactionPointer& transaction
         return GenerationCall{std::move(request->generation), make};
     };
     start_generation(context, transaction, read, "input");
+}
+
+HttpResponse count_response(RouteContext& context, const TransactionPointer& transaction) {
+    auto body = read_body(transaction->request(), context.config);
+    if (!body) return fault_response(body.fault());
+    if (!body->is_object()) return error_response({.message = "the request must be a JSON object"});
+    ApiError error;
+    const auto model = find_ready_with_tokenizer(context.models, model_name_in(*body), error);
+    if (model == nullptr) return error_response(error);
+    const auto request =
+        read_request(context, owner_of(context, *transaction), *std::move(body), *model);
+    if (!request) return fault_response(request.fault());
+    const GenerationRequest& generation = request->generation;
+    const auto count = count_tokens(*model, std::get<ChatPrompt>(generation.inputs.front().prompt));
+    if (!count) return fault_response(count.fault());
+    HttpResponse response = typed_response(InputTokenCount{*count});
+    if (!generation.ignored.empty()) {
+        response.headers.push_back(ignored_header(generation.ignored));
+    }
+    return response;
+}
+
+void start_count(RouteContext& context, const TransactionPointer& transaction) {
+    transaction->respond(count_response(context, transaction));
 }
 
 std::string id_in(const HttpRequest& request) {
@@ -104,7 +141,7 @@ nlohmann::ordered_json response_content() {
 }
 
 nlohmann::ordered_json response_types() {
-    return named_schemas<Response, ResponseEvent, DeletedResponse>();
+    return named_schemas<Response, ResponseEvent, DeletedResponse, InputTokenCount>();
 }
 
 }  // namespace
@@ -121,6 +158,17 @@ constinit const Route routes::responses = {
                .description = kWebSocketDescription,
                .types = response_types},
     .handle = start_response};
+
+constinit const Route routes::response_tokens = {
+    .method = "POST",
+    .path = "/v1/responses/input_tokens",
+    .access = RouteAccess::user,
+    .summary = "How many tokens such a conversation has.",
+    .is_off_loop = true,
+    .has_json_body = true,
+    .schema = {.response = json_content<InputTokenCount>,
+               .body = RequestBodySchema{CallKind::response, "ResponseRequest"}},
+    .handle = start_count};
 
 constinit const Route routes::stored_response = {.method = "GET",
                                                  .path = "/v1/responses/*",

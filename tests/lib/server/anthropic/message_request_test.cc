@@ -125,3 +125,16 @@ TEST_CASE("messages: what is wrong is named") {
     CHECK(field_of(read_with(R"(,"stop_sequences":5)")) == "stop_sequences");
     CHECK(field_of(read_with(R"(,"mcp_servers":[{"name":"x"}])")) == "mcp_servers");
 }
+
+TEST_CASE("messages: what the answer is held to, under both names") {
+    const std::string format = R"({"type":"json_schema","schema":{"type":"object"}})";
+    for (const std::string& fields :
+         {",\"output_config\":{\"format\":" + format + "}", ",\"output_format\":" + format}) {
+        const auto request = read_with(fields);
+        REQUIRE(request);
+        CHECK(request->inputs[0].grammar.has_value());
+        CHECK(request->ignored.empty());
+    }
+    CHECK(!read_with(R"(,"output_format":null)")->inputs[0].grammar);
+    CHECK(field_of(read_with(R"(,"output_format":{"type":"json_object"})")) == "output_format");
+}

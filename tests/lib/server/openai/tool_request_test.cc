@@ -57,6 +57,38 @@ TEST_CASE("tools of a request: who decides what is called") {
     CHECK(read(R"([{"type": "function", "function": {"name": "f", "strict": true}}])")->is_strict);
 }
 
+TEST_CASE("tools of a request: some of them are allowed") {
+    for (const char* choice : {R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+              "tools": [{"type": "function", "function": {"name": "two"}}]}})",
+                               R"({"type": "allowed_tools", "mode": "auto",
+              "tools": [{"type": "function", "name": "two"}, {"type": "function", "name": "two"}]})"}) {
+        const auto tools = read(kTwo, choice);
+        REQUIRE(tools);
+        CHECK(tools->use == ToolUse::automatic);
+        CHECK(tools->is_narrowed());
+        REQUIRE(tools->callable.size() == 1);
+        CHECK(tools->callable[0].name == "two");
+        CHECK(tools->offered.size() == 2);
+    }
+    const auto both = read(kTwo, R"({"type": "allowed_tools", "mode": "required", "tools": [
+        {"type": "function", "name": "two"}, {"type": "function", "name": "one"}]})");
+    REQUIRE(both);
+    CHECK(both->use == ToolUse::required);
+    CHECK(!both->is_narrowed());
+    for (
+        const char* choice :
+        {R"({"type": "allowed_tools"})",
+         R"({"type": "allowed_tools", "mode": "auto", "tools": []})",
+         R"({"type": "allowed_tools", "mode": "some", "tools": [{"type": "function", "name": "one"}]})",
+         R"({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "name": "one"}]})",
+         R"({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "x"}]})",
+         R"({"type": "allowed_tools", "allowed_tools": 5})"}) {
+        CHECK(field_of(read(kTwo, choice)) == "tool_choice");
+    }
+    CHECK(field_of(read("[]", R"({"type": "allowed_tools", "mode": "auto", "tools": [
+        {"type": "function", "name": "one"}]})")) == "tool_choice");
+}
+
 TEST_CASE("tools of a request: what is wrong is named") {
     CHECK(field_of(read("5")) == "tools");
     CHECK(field_of(read("[1, 2, 3, 4]")) == "tools");

@@ -89,18 +89,24 @@ TEST_CASE("responses: tools, effort and formats in the words of a chat") {
     CHECK(request->generation.ignored == std::vector<std::string>{"reasoning.summary"});
 }
 
+TEST_CASE("responses: what is taken and changes nothing is named") {
+    const auto request = read(R"({"input":"a","truncation":"auto"})");
+    REQUIRE(request);
+    CHECK(request->generation.ignored == std::vector<std::string>{"truncation"});
+    CHECK(read(R"({"input":"a","truncation":"disabled"})")->generation.ignored.empty());
+}
+
 TEST_CASE("responses: what is wrong is named") {
     CHECK(field_of(read("{}")) == "input");
     CHECK(field_of(read(R"({"input":[]})")) == "input");
     CHECK(field_of(read(R"({"input":[{"type":"web_search_call"}]})")) == "input[0].type");
-    CHECK(field_of(read(R"({"input":[{"type":"item_reference","id":"x"}]})")) == "input[0].type");
     CHECK(field_of(read(R"({"input":[{"role":"user","content":[{"type":"input_image"}]}]})")) ==
           "input[0].content[0].type");
     CHECK(field_of(read(R"({"input":[{"type":"function_call","call_id":"a","name":"f"}]})")) ==
           "input[0].arguments");
     CHECK(field_of(read(R"({"input":"a","tools":[{"type":"web_search"}]})")) == "tools[0].type");
     CHECK(field_of(read(R"({"input":"a","background":true})")) == "background");
-    CHECK(field_of(read(R"({"input":"a","truncation":"auto"})")) == "truncation");
+    CHECK(field_of(read(R"({"input":"a","truncation":"all"})")) == "truncation");
     CHECK(field_of(read(R"({"input":"a","store":1})")) == "store");
     CHECK(field_of(read(R"({"input":"a","max_output_tokens":"x"})")) == "max_output_tokens");
     CHECK(field_of(read(R"({"input":"a","conversation":"c"})")) == "conversation");
