@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "lib/grammar/engine/mask_cache.h"
 #include "lib/grammar/whitespace_limit.h"
 
 namespace nvllm {
@@ -22,6 +23,7 @@ class CompiledGrammar {
     const xgrammar::CompiledGrammar compiled;
     const int32_t vocab_size;
     const std::shared_ptr<const WhitespaceTokens> whitespace;  // null: no JSON is in it
+    mutable MaskCache masks;
 };
 
 }  // namespace nvllm

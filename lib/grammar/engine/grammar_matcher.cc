@@ -43,10 +43,22 @@ struct GrammarMatcher::State {
         return false;
     }
 
+    // Not restricted: the mask was left alone. False: the engine gave up.
+    bool fill_mask(std::span<uint32_t> mask, bool& restricted) {
+        return run([&] {
+            int64_t shape = static_cast<int64_t>(mask.size());
+            int64_t stride = 1;
+            DLTensor tensor{mask.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(),
+                            &shape,      &stride,     0};
+            restricted = matcher.FillNextTokenBitmask(&tensor);
+        });
+    }
+
     SharedGrammar grammar;
     xgrammar::GrammarMatcher matcher;
     WhitespaceRun whitespace;
-    bool broken = false;  // nothing may come
+    std::string key = {};  // of the position whose mask was asked for last
+    bool broken = false;   // nothing may come
 };
 
 GrammarMatcher::GrammarMatcher(SharedGrammar grammar)
@@ -65,15 +77,16 @@ bool GrammarMatcher::fill_mask(std::span<uint32_t> mask) {
     NVLLM_CHECK(
         mask.size() == static_cast<size_t>(xgrammar::GetBitmaskSize(state.grammar->vocab_size)),
         "a token mask has one bit for each token");
+    if (has_ended() || state.broken) {
+        std::fill(mask.begin(), mask.end(), 0u);
+        return true;
+    }
+    const bool has_key = state.matcher.GetPositionKey(&state.key, MaskCache::kLongestKey);
     bool restricted = true;
-    const bool filled = !has_ended() && state.run([&] {
-        int64_t shape = static_cast<int64_t>(mask.size());
-        int64_t stride = 1;
-        DLTensor tensor{mask.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(),
-                        &shape,      &stride,     0};
-        restricted = state.matcher.FillNextTokenBitmask(&tensor);
-    });
-    if (!filled) std::fill(mask.begin(), mask.end(), 0u);
+    if (!has_key || !state.grammar->masks.find(state.key, mask)) {
+        if (!state.fill_mask(mask, restricted)) std::fill(mask.begin(), mask.end(), 0u);
+        if (has_key && restricted && !state.broken) state.grammar->masks.keep(state.key, mask);
+    }
     if (restricted) state.whitespace.limit(mask);
     return restricted;
 }
