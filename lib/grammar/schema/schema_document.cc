@@ -1,6 +1,11 @@
 #include "lib/grammar/schema/schema_document.h"
 
+#include <algorithm>
+#include <span>
+#include <string_view>
+
 #include "lib/base/json.h"
+#include "lib/grammar/schema/uri_reference.h"
 
 namespace nvllm {
 namespace {
@@ -32,6 +37,30 @@ std::string escaped(const std::string& key) {
     return part;
 }
 
+// Keywords below which schemas stand: one or a list of them, or by names.
+constexpr std::string_view kKeywords[] = {"additionalItems",
+                                          "additionalProperties",
+                                          "allOf",
+                                          "anyOf",
+                                          "contains",
+                                          "contentSchema",
+                                          "else",
+                                          "if",
+                                          "items",
+                                          "not",
+                                          "oneOf",
+                                          "prefixItems",
+                                          "propertyNames",
+                                          "then",
+                                          "unevaluatedItems",
+                                          "unevaluatedProperties"};
+constexpr std::string_view kKeywordsWithNames[] = {
+    "$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"};
+
+bool is_any_of(std::string_view word, std::span<const std::string_view> words) {
+    return std::ranges::find(words, word) != words.end();
+}
+
 // A draft before 2019-09, as far as the document says.
 bool is_old_draft(const SchemaJson& root) {
     if (!root.is_object()) return false;
@@ -40,53 +69,9 @@ bool is_old_draft(const SchemaJson& root) {
     return root.contains("definitions") && !root.contains("$defs");
 }
 
-}  // namespace
-
-SchemaDocument::SchemaDocument(const SchemaJson& root, const std::string& where, ThreadTime end)
-    : root_(root), reference_stands_alone_(is_old_draft(root)), end_(end) {
-    index(root_, where, false);
-}
-
-void SchemaDocument::index(const SchemaJson& node, const std::string& pointer, bool in_resource) {
-    pointers_[&node] = pointer;
-    if (node.is_object()) {
-        const std::string id = text_at(node, "$id");
-        if (!in_resource) {
-            if (const std::string anchor = text_at(node, "$anchor"); !anchor.empty())
-                anchors_.emplace(anchor, &node);
-            if (id.starts_with("#") && id.size() > 1) anchors_.emplace(id.substr(1), &node);
-        }
-        if (&node != &root_ && !id.empty() && !id.starts_with("#")) {
-            has_resources_ = true;
-            in_resource = true;
-        }
-        for (const auto& [key, value] : node.items())
-            if (value.is_structured() || value.is_boolean())
-                index(value, pointer + "/" + escaped(key), in_resource);
-    } else if (node.is_array()) {
-        for (size_t i = 0; i < node.size(); ++i)
-            index(node[i], pointer + "/" + std::to_string(i), in_resource);
-    }
-}
-
-std::string SchemaDocument::where(const SchemaJson* node) const {
-    const auto found = pointers_.find(node);
-    return found == pointers_.end() ? "#" : found->second;
-}
-
-void SchemaDocument::pass() const {
-    if (++passed_ % 64 != 0 || thread_time() < end_) return;
-    throw Fault{ErrorKind::bad_data,
-                "the JSON schema is too large to compile: it takes too long; simplify it"};
-}
-
-void SchemaDocument::refuse(const SchemaJson* node, const std::string& what) const {
-    throw Fault{ErrorKind::bad_data,
-                "the JSON schema cannot be used: " + where(node) + ": " + what};
-}
-
-const SchemaJson* SchemaDocument::at_pointer(const std::string& pointer) const {
-    const SchemaJson* node = &root_;
+// The part of a document that a JSON pointer names; null where there is none.
+const SchemaJson* at_pointer(const SchemaJson& root, const std::string& pointer) {
+    const SchemaJson* node = &root;
     size_t begin = 1;
     while (begin <= pointer.size()) {
         const size_t end = std::min(pointer.find('/', begin), pointer.size());
@@ -117,29 +102,89 @@ const SchemaJson* SchemaDocument::at_pointer(const std::string& pointer) const {
     return node;
 }
 
+}  // namespace
+
+SchemaDocument::SchemaDocument(const SchemaJson& root, const std::string& where, ThreadTime end)
+    : root_(root), reference_stands_alone_(is_old_draft(root)), end_(end) {
+    resources_[""] = &root_;
+    index(root_, {where, ""}, PartKind::schema);
+}
+
+void SchemaDocument::index_names(const SchemaJson& node, std::string& address) {
+    if (reference_stands_alone_ && node.contains("$ref")) return;
+    const std::string id = text_at(node, "$id");
+    if (!id.empty() && !id.starts_with("#")) {
+        address = resolved_uri(address, id);
+        address.resize(std::min(address.find('#'), address.size()));
+        resources_.emplace(address, &node);
+    } else if (id.size() > 1) {
+        anchors_.emplace(address + id, &node);
+    }
+    for (const char* keyword : {"$anchor", "$dynamicAnchor"})
+        if (const std::string anchor = text_at(node, keyword); !anchor.empty())
+            anchors_.emplace(address + "#" + anchor, &node);
+}
+
+void SchemaDocument::index(const SchemaJson& node, const Part& part, PartKind kind) {
+    Part mine = part;
+    if (kind == PartKind::schema && node.is_object()) index_names(node, mine.address);
+    parts_[&node] = mine;
+    const auto index_child = [&](const SchemaJson& child, const std::string& name, PartKind what) {
+        if (child.is_structured() || child.is_boolean())
+            index(child, {mine.pointer + "/" + name, mine.address}, what);
+    };
+    const PartKind below = kind == PartKind::schemas ? PartKind::schema : PartKind::other;
+    if (node.is_object()) {
+        for (const auto& [key, value] : node.items()) {
+            PartKind what = below;
+            if (kind == PartKind::schema && is_any_of(key, kKeywordsWithNames)) {
+                what = PartKind::schemas;
+            } else if (kind == PartKind::schema && is_any_of(key, kKeywords)) {
+                what = value.is_array() ? PartKind::schemas : PartKind::schema;
+            }
+            index_child(value, escaped(key), what);
+        }
+    } else if (node.is_array()) {
+        for (size_t i = 0; i < node.size(); ++i) index_child(node[i], std::to_string(i), below);
+    }
+}
+
+std::string SchemaDocument::where(const SchemaJson* node) const {
+    const auto found = parts_.find(node);
+    return found == parts_.end() ? "#" : found->second.pointer;
+}
+
+void SchemaDocument::pass() const {
+    if (++passed_ % 64 != 0 || thread_time() < end_) return;
+    throw Fault{ErrorKind::bad_data,
+                "the JSON schema is too large to compile: it takes too long; simplify it"};
+}
+
+void SchemaDocument::refuse(const SchemaJson* node, const std::string& what) const {
+    throw Fault{ErrorKind::bad_data,
+                "the JSON schema cannot be used: " + where(node) + ": " + what};
+}
+
 const SchemaJson* SchemaDocument::target(const SchemaJson& reference,
                                          const SchemaJson* from) const {
     if (!reference.is_string()) refuse(from, "\"$ref\" is no text");
-    std::string uri = reference.get<std::string>();
-    const std::string base = root_.is_object() ? text_at(root_, "$id") : "";
-    if (!base.empty() && uri.starts_with(base) &&
-        (uri.size() == base.size() || uri[base.size()] == '#'))
-        uri = uri.size() == base.size() ? "#" : uri.substr(base.size());
-    if (!uri.starts_with("#")) {
+    const auto part = parts_.find(from);
+    const std::string uri = resolved_uri(part == parts_.end() ? "" : part->second.address,
+                                         reference.get<std::string>());
+    const size_t end = std::min(uri.find('#'), uri.size());
+    const auto resource = resources_.find(uri.substr(0, end));
+    if (resource == resources_.end()) {
         refuse(from, "\"$ref\" to " + json_quoted(uri) +
                          ", which is another document; only parts of this one can be referred to");
     }
-    if (has_resources_) {
-        refuse(from,
-               "\"$ref\" in a schema whose parts have an \"$id\" of their own is not supported");
-    }
-    const std::string fragment = without_percents(uri.substr(1));
+    const std::string fragment = without_percents(uri.substr(std::min(end + 1, uri.size())));
     const SchemaJson* node = nullptr;
     if (fragment.empty()) {
-        node = &root_;
+        node = resource->second;
     } else if (fragment.starts_with("/")) {
-        node = at_pointer(fragment);
-    } else if (const auto found = anchors_.find(fragment); found != anchors_.end()) {
+        node = at_pointer(*resource->second, fragment);
+    } else if (const auto found = anchors_.find(resource->first + "#" + fragment);
+               found != anchors_.end()) {
         node = found->second;
     }
     if (node == nullptr) refuse(from, "\"$ref\" to " + json_quoted(uri) + ", which is not there");

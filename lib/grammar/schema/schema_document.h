@@ -33,16 +33,24 @@ class SchemaDocument {
     [[noreturn]] void refuse(const SchemaJson* node, const std::string& what) const;
 
   private:
-    void index(const SchemaJson& node, const std::string& pointer, bool in_resource);
-    const SchemaJson* at_pointer(const std::string& pointer) const;
+    struct Part {
+        std::string pointer;  // with `where` before it
+        std::string address;  // of the resource that it belongs to: the nearest "$id", resolved
+    };
+
+    // What a part is, by the keywords above it.
+    enum class PartKind { schema, schemas, other };  // schemas: a list of them, or by name
+
+    void index(const SchemaJson& node, const Part& part, PartKind kind);
+    void index_names(const SchemaJson& node, std::string& address);
 
     const SchemaJson root_;
-    std::unordered_map<const SchemaJson*, std::string> pointers_;
-    std::map<std::string, const SchemaJson*> anchors_;
+    std::unordered_map<const SchemaJson*, Part> parts_;
+    std::map<std::string, const SchemaJson*> resources_;  // by address, without a fragment
+    std::map<std::string, const SchemaJson*> anchors_;    // by address and "#name"
     bool reference_stands_alone_ = false;
     ThreadTime end_;
     mutable unsigned passed_ = 0;
-    bool has_resources_ = false;  // parts with an "$id" of their own
 };
 
 }  // namespace nvllm
