@@ -26,8 +26,8 @@ class ChoiceOutput {
     OutputDelta take() { return std::exchange(said_, {}); }
     bool has_news() const { return !said_.empty(); }
 
-    // Whether there are calls, the last of which has all its arguments: the end of the text may have
-    // cut it.
+    // Whether there are calls, the last of which has all its arguments: the end of the text may
+    // have cut it.
     bool has_called() const { return has_called_ && !parser_->in_call(); }
     int64_t reasoning_tokens() const { return reasoning_tokens_; }
 
