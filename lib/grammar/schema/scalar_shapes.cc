@@ -16,6 +16,8 @@ constexpr int64_t kMaxStep = 1024;
 constexpr int64_t kMultiplesListed = 1000;
 constexpr int64_t kMaxRangeOfMultiples = 10000;
 constexpr double kLargestWhole = 9e18;
+// No answer has so many characters: a larger bound is none.
+constexpr int64_t kMostCharacters = int64_t{1} << 30;
 
 struct Range {
     double least = -std::numeric_limits<double>::infinity();
@@ -263,7 +265,7 @@ std::optional<SchemaJson> string_shape(const ShapeContext& context, bool typed) 
     }
     if (lengths.most && lengths.least > *lengths.most) return std::nullopt;
     if (lengths.least > 0) shape["minLength"] = lengths.least;
-    if (lengths.most) shape["maxLength"] = *lengths.most;
+    if (lengths.most && *lengths.most < kMostCharacters) shape["maxLength"] = *lengths.most;
     return shape;
 }
 
