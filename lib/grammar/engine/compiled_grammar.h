@@ -15,15 +15,19 @@ namespace nvllm {
 class CompiledGrammar {
   public:
     CompiledGrammar(xgrammar::CompiledGrammar given, int32_t vocabulary,
-                    std::shared_ptr<const WhitespaceTokens> whitespace_tokens)
+                    std::shared_ptr<const WhitespaceTokens> whitespace_tokens,
+                    std::shared_ptr<MaskCache> mask_cache)
         : compiled(std::move(given)),
           vocab_size(vocabulary),
-          whitespace(std::move(whitespace_tokens)) {}
+          whitespace(std::move(whitespace_tokens)),
+          masks(std::move(mask_cache)),
+          id(masks->new_grammar()) {}
 
     const xgrammar::CompiledGrammar compiled;
     const int32_t vocab_size;
     const std::shared_ptr<const WhitespaceTokens> whitespace;  // null: no JSON is in it
-    mutable MaskCache masks;
+    const std::shared_ptr<MaskCache> masks;
+    const uint64_t id;  // in the cache
 };
 
 }  // namespace nvllm

@@ -168,6 +168,7 @@ struct GrammarEngine::State {
     std::once_flag whitespace_once;
     std::shared_ptr<const WhitespaceTokens> whitespace_tokens;
     std::optional<xgrammar::GrammarCompiler> compilers[kTables];
+    std::shared_ptr<MaskCache> masks = std::make_shared<MaskCache>();
 };
 
 GrammarEngine::GrammarEngine(std::shared_ptr<const Tokenizer> tokenizer, int32_t vocab_size,
@@ -191,7 +192,8 @@ Result<SharedGrammar> GrammarEngine::compile(const GrammarSpec& spec, const Gram
         xgrammar::GrammarCompiler& compiler = state_->compiler(given->special);
         const EngineWatch watch(thread_time() + left, limits.seconds, limits.compiled_bytes);
         return std::make_shared<const CompiledGrammar>(
-            compile_text(compiler, *given), state_->vocab_size, state_->whitespace(given->kind));
+            compile_text(compiler, *given), state_->vocab_size, state_->whitespace(given->kind),
+            state_->masks);
     } catch (const EngineLimit& limit) {
         return Fault{ErrorKind::bad_data,
                      name + " is too large to compile: " + limit.reason + "; simplify it"};

@@ -81,11 +81,13 @@ bool GrammarMatcher::fill_mask(std::span<uint32_t> mask) {
         std::fill(mask.begin(), mask.end(), 0u);
         return true;
     }
+    const CompiledGrammar& grammar = *state.grammar;
     const bool has_key = state.matcher.GetPositionKey(&state.key, MaskCache::kLongestKey);
+    state.key.append(reinterpret_cast<const char*>(&grammar.id), sizeof(grammar.id));
     bool restricted = true;
-    if (!has_key || !state.grammar->masks.find(state.key, mask)) {
+    if (!has_key || !grammar.masks->find(state.key, mask)) {
         if (!state.fill_mask(mask, restricted)) std::fill(mask.begin(), mask.end(), 0u);
-        if (has_key && restricted && !state.broken) state.grammar->masks.keep(state.key, mask);
+        if (has_key && restricted && !state.broken) grammar.masks->keep(state.key, mask);
     }
     if (restricted) state.whitespace.limit(mask);
     return restricted;

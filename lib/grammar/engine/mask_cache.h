@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -13,14 +14,18 @@
 
 namespace nvllm {
 
-// Thread-safe. Keys: of the engine, equal only where all masks from there on are equal.
+// Of all grammars of an engine. Thread-safe.
 class MaskCache {
   public:
-    // Bytes of one grammar's masks; then all go, and those that are needed come again.
-    static constexpr size_t kMostBytes = size_t{16} << 20;
+    // Of all masks; then all go, and those that are needed come again.
+    static constexpr size_t kMostBytes = size_t{64} << 20;
     // Longer keys cost more than they spare.
     static constexpr size_t kLongestKey = 4096;
 
+    // Sets a grammar's keys apart from those of others.
+    uint64_t new_grammar() { return ++num_grammars_; }
+
+    // Keys are equal only where all masks from there on are equal, of one grammar.
     // False: it is not there, and the mask was left alone.
     bool find(const std::string& key, std::span<uint32_t> mask) {
         const std::lock_guard lock(mutex_);
@@ -46,6 +51,7 @@ class MaskCache {
     std::mutex mutex_;
     std::unordered_map<std::string, std::vector<uint32_t>> masks_;
     size_t bytes_ = 0;
+    std::atomic<uint64_t> num_grammars_ = 0;
 };
 
 }  // namespace nvllm
