@@ -45,7 +45,7 @@ def kill_workers(process, every_s, killed):
 
 
 def arguments_of(options):
-    arguments = ["-m", options.model, "--input-format", "jsonl", "--output-format", "jsonl", "--max-model-len", "1024"]
+    arguments = ["-m", options.model, "--input-format", "jsonl", "--output-format", "jsonl", "--max-model-len", str(options.max_model_len)]
     if options.blocks:
         arguments += ["--max-blocks", str(options.blocks), "--block-size", "16"]
     if options.device:
@@ -84,6 +84,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--temperature", type=float, default=1.5)
     parser.add_argument("--max-tokens", type=int, default=600)
+    parser.add_argument("--max-model-len", type=int, default=1024)
     parser.add_argument("--blocks", type=int, help="of 16 tokens, of the whole cache")
     parser.add_argument("--device")
     parser.add_argument("--kill-every", type=float, help="seconds")
