@@ -29,10 +29,11 @@ struct Complaint {
 std::optional<Complaint> check_line(const Json& line, std::string_view endpoint) {
     if (!line.is_object()) return Complaint{"invalid_json_line", "the line is no JSON object"};
     const Json custom_id = line.value("custom_id", Json());
-    if (!custom_id.is_string() || custom_id == "") {
+    const auto* id = custom_id.get_ptr<const std::string*>();
+    if (id == nullptr || id->empty()) {
         return Complaint{"missing_required_parameter", "'custom_id' must be a text", "custom_id"};
     }
-    if (custom_id.get_ref<const std::string&>().size() > kMaxCustomId) {
+    if (id->size() > kMaxCustomId) {
         return Complaint{"invalid_value",
                          fmt::format("'custom_id' has more than {} bytes", kMaxCustomId),
                          "custom_id"};

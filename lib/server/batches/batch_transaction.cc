@@ -31,13 +31,14 @@ void BatchTransaction::stream(std::shared_ptr<EventSource>) {
 }
 
 void BatchTransaction::on_disconnect(std::function<void(DisconnectReason)> gone) {
-    std::optional<DisconnectReason> departed;
-    {
-        const std::lock_guard lock(mutex_);
-        departed = departed_;
-        if (!departed && respond_) gone_ = std::move(gone);
+    std::unique_lock lock(mutex_);
+    if (!departed_) {
+        if (respond_) gone_ = std::move(gone);
+        return;
     }
-    if (departed) gone(*departed);
+    const DisconnectReason why = *departed_;
+    lock.unlock();
+    gone(why);
 }
 
 void BatchTransaction::give_up(DisconnectReason why) {

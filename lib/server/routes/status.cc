@@ -83,8 +83,9 @@ std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests,
         one.prompt_tokens = request.prompt_tokens;
         one.generated_tokens = request.generated_tokens;
     }
-    std::ranges::stable_partition(
-        queue, [](const responses::RequestStatus& one) { return one.state != "running"; });
+    std::stable_partition(queue.begin(), queue.end(), [](const responses::RequestStatus& one) {
+        return one.state != "running";
+    });
     if (queue.size() > kMaxShownRequests) queue.resize(kMaxShownRequests);
     return queue;
 }
