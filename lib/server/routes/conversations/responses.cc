@@ -85,7 +85,7 @@ void start_response(RouteContext& context, const TransactionPointer& transaction
     start_generation(context, transaction, read, "input");
 }
 
-HttpResponse count_response(RouteContext& context, const TransactionPointer& transaction) {
+HttpResponse input_token_response(RouteContext& context, const TransactionPointer& transaction) {
     auto body = read_body(transaction->request(), context.config);
     if (!body) return fault_response(body.fault());
     if (!body->is_object()) return error_response({.message = "the request must be a JSON object"});
@@ -105,8 +105,8 @@ HttpResponse count_response(RouteContext& context, const TransactionPointer& tra
     return response;
 }
 
-void start_count(RouteContext& context, const TransactionPointer& transaction) {
-    transaction->respond(count_response(context, transaction));
+void count_input_tokens(RouteContext& context, const TransactionPointer& transaction) {
+    transaction->respond(input_token_response(context, transaction));
 }
 
 std::string id_in(const HttpRequest& request) {
@@ -168,7 +168,7 @@ constinit const Route routes::response_tokens = {
     .has_json_body = true,
     .schema = {.response = json_content<InputTokenCount>,
                .body = RequestBodySchema{CallKind::response, "ResponseRequest"}},
-    .handle = start_count};
+    .handle = count_input_tokens};
 
 constinit const Route routes::stored_response = {.method = "GET",
                                                  .path = "/v1/responses/*",
