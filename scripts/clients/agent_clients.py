@@ -9,17 +9,10 @@ import unittest
 
 import anthropic
 import openai
-import pydantic
 
-from scripted_server import KEY, ScriptedCase, call
+from scripted_server import DEGREES, KEY, ScriptedCase, Weather, call
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-DEGREES = {"Paris": "21", "Oslo": "4"}
-
-
-class Weather(pydantic.BaseModel):
-    city: str
-    degrees: int
 
 
 class AgentCase(ScriptedCase):

@@ -13,14 +13,7 @@ import instructor
 import openai
 import pydantic
 
-from scripted_server import KEY, ScriptedCase, call
-
-
-class Weather(pydantic.BaseModel):
-    """The weather of a city."""
-
-    city: str
-    degrees: int
+from scripted_server import KEY, PARIS, ScriptedCase, Weather, call
 
 
 class Mild(Weather):

@@ -6,30 +6,19 @@ Run by hand with a Python that has the packages; see README.md beside this file.
 import unittest
 
 import openai
-import pydantic
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
 
-from scripted_server import EMBEDDER, KEY, ScriptedCase, call
-
-
-class Weather(pydantic.BaseModel):
-    """The weather of a city."""
-
-    city: str
-    degrees: int
-
-
-PARIS = Weather(city="Paris", degrees=21)
+from scripted_server import DEGREES, EMBEDDER, KEY, PARIS, ScriptedCase, Weather, call
 
 
 @tool
 def get_weather(city: str) -> str:
     """The weather of a city."""
-    return {"Paris": "21", "Oslo": "4"}[city]
+    return DEGREES[city]
 
 
 class ChainCase(ScriptedCase):

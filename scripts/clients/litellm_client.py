@@ -8,24 +8,17 @@ import asyncio
 import json
 import unittest
 
-from scripted_server import EMBEDDER, KEY, RERANKER, ScriptedCase, call  # before litellm, which reaches out when it is imported
+from scripted_server import DEGREES, EMBEDDER, KEY, RERANKER, ScriptedCase, Weather, call # before litellm, which reaches out when it is imported
 
 import litellm
 import openai
-import pydantic
 
 litellm.suppress_debug_info = True
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "The weather of a city.", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]
-DEGREES = {"Paris": "21", "Oslo": "4"}
 QUERY = "the cat"
 DOCUMENTS = ["who sat?", "the cat sat on the mat", "it"]
-
-
-class Weather(pydantic.BaseModel):
-    city: str
-    degrees: int
 
 
 class LiteCase(ScriptedCase):

@@ -9,21 +9,12 @@ import os
 import typing
 import unittest
 
-import pydantic
 
 from other_clients import get_weather, module
-from scripted_server import KEY, ScriptedCase, call
+from scripted_server import KEY, PARIS, ScriptedCase, Weather, call
 
 os.environ["AGNO_TELEMETRY"] = "false"
 LAST = "21 in Paris, 4 in Oslo."
-
-
-class Weather(pydantic.BaseModel):
-    city: str
-    degrees: int
-
-
-PARIS = Weather(city="Paris", degrees=21)
 
 
 class AgentCase(ScriptedCase):

@@ -8,23 +8,17 @@ import unittest
 
 import agents
 import openai
-import pydantic
 from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool
 
-from scripted_server import KEY, ScriptedCase, call
+from scripted_server import DEGREES, KEY, ScriptedCase, Weather, call
 
 agents.set_tracing_disabled(True)
-
-
-class Weather(pydantic.BaseModel):
-    city: str
-    degrees: int
 
 
 @function_tool
 def get_weather(city: str) -> str:
     """The weather of a city."""
-    return {"Paris": "21", "Oslo": "4"}[city]
+    return DEGREES[city]
 
 
 class AgentCase(ScriptedCase):

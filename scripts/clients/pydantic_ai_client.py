@@ -6,7 +6,6 @@ Run by hand with a Python that has the package; see README.md beside this file.
 import asyncio
 import unittest
 
-import pydantic
 from pydantic_ai import (
     Agent,
     ModelHTTPError,
@@ -24,17 +23,7 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from scripted_server import KEY, ScriptedCase, call
-
-
-class Weather(pydantic.BaseModel):
-    """The weather of a city."""
-
-    city: str
-    degrees: int
-
-
-PARIS = Weather(city="Paris", degrees=21)
+from scripted_server import DEGREES, KEY, PARIS, ScriptedCase, Weather, call
 
 
 class AgentCase(ScriptedCase):
@@ -60,7 +49,7 @@ class AgentCase(ScriptedCase):
             """The weather of a city."""
             if city not in ("Paris", "Oslo"):
                 raise ModelRetry("There is no such city.")
-            return {"Paris": "21", "Oslo": "4"}[city]
+            return DEGREES[city]
 
         return agent
 

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import pydantic
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "end_to_end"))
 
 from programs import SOURCE, wait_until  # noqa: E402, F401
@@ -32,6 +34,20 @@ def stay_here(event, arguments):
 
 sys.addaudithook(stay_here)
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else litellm asks for its list of prices when it is imported
+
+
+# What the tools of the scripts say of a city, and the type of an answer that has it.
+DEGREES = {"Paris": "21", "Oslo": "4"}
+
+
+class Weather(pydantic.BaseModel):
+    """The weather of a city."""
+
+    city: str
+    degrees: int
+
+
+PARIS = Weather(city="Paris", degrees=21)
 
 
 def call(name, **arguments):
