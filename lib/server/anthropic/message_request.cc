@@ -115,10 +115,13 @@ std::optional<Fault> read_prompt(Json& body, const RequestLimits& limits, Json& 
     }
     if (auto fault = read_tools(take_member(body, "tools"), limits, chat, ignored)) return fault;
     if (auto fault = read_thinking(take_member(body, "thinking"), chat, ignored)) return fault;
-    // Its older name first: where both are given, this one counts.
-    if (auto fault = read_format(take_member(body, "output_format"), "output_format", chat))
-        return fault;
-    return read_output(take_member(body, "output_config"), chat, ignored);
+    if (auto fault = read_output(take_member(body, "output_config"), chat, ignored)) return fault;
+    const Json older = take_member(body, "output_format");
+    if (!older.is_null() && chat.contains("response_format")) {
+        return field_fault("output_format",
+                           "is the older name of output_config.format: send one of them");
+    }
+    return read_format(older, "output_format", chat);
 }
 
 Fault renamed(Fault fault) {

@@ -136,5 +136,7 @@ TEST_CASE("messages: what the answer is held to, under both names") {
         CHECK(request->ignored.empty());
     }
     CHECK(!read_with(R"(,"output_format":null)")->inputs[0].grammar);
+    CHECK(field_of(read_with(",\"output_config\":{\"format\":" + format +
+                             "},\"output_format\":" + format)) == "output_format");
     CHECK(field_of(read_with(R"(,"output_format":{"type":"json_object"})")) == "output_format");
 }
