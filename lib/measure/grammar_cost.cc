@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -160,6 +161,14 @@ std::vector<GrammarCase> read_grammar_cases(const std::filesystem::path& file) {
     }
     if (cases.empty()) throw Error(ErrorKind::bad_data, file.string() + ": no schema in it");
     return cases;
+}
+
+void check_answers(std::span<const GrammarCase> cases, const GrammarCostOptions& options) {
+    const bool has_some =
+        std::ranges::any_of(cases, [](const GrammarCase& each) { return !each.answers.empty(); });
+    if (options.walks > 0 || has_some) return;
+    throw Error(ErrorKind::usage,
+                "no line has a valid document in \"answers\" or \"tests\"; --walks draws answers");
 }
 
 std::vector<GrammarCost> measure_grammars(const std::shared_ptr<const Tokenizer>& tokenizer,

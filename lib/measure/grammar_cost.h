@@ -43,6 +43,9 @@ struct GrammarCost {
     int32_t refused_answers = 0;         // documents that the schema does not take
 };
 
+// Throws usage when all would be compiled and no mask made: without documents and without walks.
+void check_answers(std::span<const GrammarCase> cases, const GrammarCostOptions& options);
+
 // In the order of the cases. `vocab_size`: the masks'. `done`: cases measured so far.
 std::vector<GrammarCost> measure_grammars(const std::shared_ptr<const Tokenizer>& tokenizer,
                                           int32_t vocab_size, std::span<const GrammarCase> cases,

@@ -50,6 +50,7 @@ int run_grammar(const Invocation& invocation) {
     if (answered(invocation, options)) return 0;
     check_writable(own.output_json);
     const auto cases = read_grammar_cases(own.file);
+    check_answers(cases, own.cost);
     EngineConfig config;  // names the model
     config.model.name = own.model;
     choose_model(config);
