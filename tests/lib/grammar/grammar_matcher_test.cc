@@ -52,27 +52,30 @@ TEST_CASE("bytes that are no UTF-8 are not allowed: surrogates, overlong forms, 
         for (const char one : before) REQUIRE(matcher.accept(token(one)));
         return std::ranges::count(allowed_tokens(matcher), byte) > 0;
     };
-    const auto quoted = std::pair(GrammarKind::json_schema, R"({"type": "string"})");
-    const auto limited =
-        std::pair(GrammarKind::json_schema, R"({"type": "string", "maxLength": 4})");
-    for (const auto& given : {quoted, limited}) {
-        CHECK(offers(given, "\"\xed", 0x9f));
-        CHECK_FALSE(offers(given, "\"\xed", 0xa0));
-        CHECK_FALSE(offers(given, "\"\xed", 0xbf));
-        CHECK_FALSE(offers(given, "\"\xe0", 0x9f));
-        CHECK_FALSE(offers(given, "\"\xf4", 0x90));
-        CHECK_FALSE(offers(given, "\"", 0xc0));
-        CHECK(offers(given, "\"\xee", 0x80));
-    }
-    for (const auto& given :
-         {std::pair(GrammarKind::regex, "[^a]{2}"), std::pair(GrammarKind::regex, ".{2}"),
-          std::pair(GrammarKind::grammar, "root ::= [^a] [^b]")}) {
-        CHECK_FALSE(offers(given, "\xe0", 0x9f));
-        CHECK_FALSE(offers(given, "\xf0", 0x8f));
-        CHECK_FALSE(offers(given, "\xf4", 0x90));
-        CHECK_FALSE(offers(given, "", 0xc1));
-        CHECK(offers(given, "\xed", 0x9f));
-        CHECK_FALSE(offers(given, "\xed", 0xa0));
+    struct Row {
+        std::pair<GrammarKind, const char*> grammar;
+        std::string before = {};
+    };
+    const Row rows[] = {
+        {{GrammarKind::json_schema, R"({"type": "string"})"}, "\""},
+        {{GrammarKind::json_schema, R"({"type": "string", "maxLength": 4})"}, "\""},
+        {{GrammarKind::json_schema, R"({"type": "string", "pattern": "^[^a]{2}$"})"}, "\""},
+        {{GrammarKind::regex, "[^a]{2}"}},
+        {{GrammarKind::regex, ".{2}"}},
+        {{GrammarKind::grammar, "root ::= [^a] [^b]"}}};
+    for (const Row& row : rows) {
+        const auto offers_after = [&](const char* lead, int byte) {
+            return offers(row.grammar, row.before + lead, byte);
+        };
+        CHECK(offers_after("\xed", 0x9f));
+        CHECK_FALSE(offers_after("\xed", 0xa0));
+        CHECK_FALSE(offers_after("\xed", 0xbf));
+        CHECK_FALSE(offers_after("\xe0", 0x9f));
+        CHECK_FALSE(offers_after("\xf0", 0x8f));
+        CHECK_FALSE(offers_after("\xf4", 0x90));
+        CHECK_FALSE(offers_after("", 0xc0));
+        CHECK_FALSE(offers_after("", 0xc1));
+        CHECK(offers_after("\xee", 0x80));
     }
 }
 
