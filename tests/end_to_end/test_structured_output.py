@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 from programs import BIN, DEMO, RUN, FolderTest, children, environment, run, run_jsonl, wait_until
@@ -82,13 +83,14 @@ class StructuredOutput(FolderTest):
             process.stdin.write("".join(json.dumps(request) + "\n" for request in made))
             process.stdin.close()
             process.stdin = None
+            killed = set()
             for _ in range(2):
-                worker = wait_until(lambda: (children(process.pid) or [None])[0])
-                if process.poll() is None:
-                    try:
-                        wait_until(lambda: False, 0.15)
-                    except AssertionError:
-                        os.kill(worker, signal.SIGKILL)
+                # A worker that was killed may be a child for a while yet.
+                worker = wait_until(lambda: next((pid for pid in children(process.pid) if pid not in killed), None))
+                time.sleep(0.15)
+                self.assertIsNone(process.poll(), "the answers ended before a worker was killed")
+                os.kill(worker, signal.SIGKILL)
+                killed.add(worker)
             out, _ = process.communicate()
         self.assertEqual(tokens_of([json.loads(line) for line in out.splitlines()]), expected)
 
