@@ -7,7 +7,7 @@ namespace nvllm {
 namespace {
 
 // A gain below is within what times differ by anyway.
-constexpr double kLeastGain = 1.03;
+constexpr double kLeastGain = 1.05;
 // What is known of all sequences counts like so many drafts of the one, and before any are known
 // every second one is taken to be right.
 constexpr double kWeightOfAll = 1.0;

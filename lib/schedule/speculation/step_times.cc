@@ -1,4 +1,4 @@
-// Moving means by size.
+// Moving times by size.
 #include "lib/schedule/speculation/step_times.h"
 
 #include <algorithm>
@@ -8,8 +8,10 @@
 namespace nvllm {
 namespace {
 
-// The weight of a step in its size's mean, once there were some.
-constexpr double kWeight = 0.1;
+// The weight of a step in its size's time, once there were some. What disturbs a step makes it
+// longer: short ones count more, and a size with few steps rather seems too long.
+constexpr double kShortWeight = 0.2;
+constexpr double kLongWeight = 0.04;
 // A step that was interrupted counts as this many times as long as expected, at most.
 constexpr double kLongest = 1.5;
 constexpr int64_t kForgottenAfter = 2048;
@@ -35,7 +37,8 @@ void StepTimes::observe(int32_t num_tokens, double step_ms) {
     ++num_steps_;
     ++size.count;
     size.last_step = num_steps_;
-    const double weight = std::max(kWeight, 1.0 / static_cast<double>(size.count));
+    const double usual = step_ms < size.ms ? kShortWeight : kLongWeight;
+    const double weight = std::max(usual, 1.0 / static_cast<double>(size.count));
     const double counted = std::min(step_ms, kLongest * expected);
     size.ms += weight * (counted - size.ms);
     size.num_tokens += weight * (num_tokens - size.num_tokens);

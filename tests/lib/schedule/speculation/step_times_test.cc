@@ -33,7 +33,7 @@ TEST_CASE("step times: an interrupted step counts little, a lasting change count
     observe(times, 4, 10.0);
     times.observe(4, 1000.0);
     CHECK(*times.estimate(4) < 10.6);
-    observe(times, 4, 20.0, 100);
+    observe(times, 4, 20.0, 200);
     CHECK(*times.estimate(4) == doctest::Approx(20.0).epsilon(0.01));
 }
 
