@@ -3,10 +3,10 @@
 // A step of b sequences makes b tokens, and of a sequence with k drafts a + a^2 + ... + a^k more,
 // where a is how often its drafts were right. The drafts that are likeliest right come first, as
 // many as give the most tokens a millisecond by the times of steps (StepTimes). Without a gain of a
-// few percent there are none: under load, and for texts that nobody can guess.
+// few percent there are none: under load, and for texts that cannot be guessed.
 //
-// Both figures change only when drafts are tried, so some are tried that are not expected to pay:
-// their time is at most a hundredth of all.
+// Chances and times change only when drafts are tried, so some are tried that are not expected to
+// pay: their time is at most a hundredth of all.
 #pragma once
 
 #include <cstdint>
