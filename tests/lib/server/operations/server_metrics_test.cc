@@ -25,10 +25,8 @@ EngineStats some_stats() {
     stats.scheduler.token_budget = 512;
     stats.scheduler.preemptions = 4;
     stats.scheduler.stalled_steps = 1;
-    stats.scheduler.speculation = {.drafts = 10,
-                                   .draft_tokens = 40,
-                                   .accepted_tokens = 9,
-                                   .accepted_per_position = {6, 2, 1}};
+    stats.scheduler.speculation = {
+        .drafts = 10, .draft_tokens = 40, .accepted_tokens = 9, .accepted_per_position = {6, 2, 1}};
     stats.scheduler.recomputed_tokens = 77;
     stats.cache.blocks = {100, 40, 25, 35, 9};
     stats.cache.queried_tokens = 1000;
