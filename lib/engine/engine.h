@@ -42,6 +42,7 @@ struct StepRecord {
     int32_t num_sequences = 0;       // in the plan
     int32_t num_tokens = 0;          // computed
     int32_t num_prefill_tokens = 0;  // of those; the rest is decode
+    int32_t num_draft_tokens = 0;    // of num_tokens, proposed ones that are verified
     int32_t num_waiting = 0;         // after planning
     int32_t num_running = 0;
     int32_t num_paused = 0;       // of the waiting: without a slot, with their blocks

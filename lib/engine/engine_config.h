@@ -75,9 +75,10 @@ struct KvCacheOptions {
 struct StepDefaults {
     int32_t batched_tokens;
     int32_t mixed_prefill_tokens;
+    int32_t free_rows;  // SpeculationConfig
 };
-constexpr StepDefaults kCpuSteps{512, 64};
-constexpr StepDefaults kDeviceSteps{8192, 512};
+constexpr StepDefaults kCpuSteps{512, 64, 4};
+constexpr StepDefaults kDeviceSteps{8192, 512, 64};
 
 struct SchedulingOptions {
     // Tokens computed in one step; empty: StepDefaults, or the minimum of the model.
@@ -91,6 +92,18 @@ struct SchedulingOptions {
     SchedulerConfig scheduler;
 };
 
+// Tokens that are proposed and verified several in a step; speculation_config() reads it.
+struct SpeculationOptions {
+    std::string config;  // a JSON object; empty: none
+    // The same as these keys of it.
+    std::string method;
+    std::optional<int32_t> num_speculative_tokens;
+
+    bool is_asked_for() const {
+        return !config.empty() || !method.empty() || num_speculative_tokens.has_value();
+    }
+};
+
 struct InspectionOptions {
     std::string socket;  // Unix socket that serves snapshots; empty: none
 };
@@ -101,6 +114,7 @@ struct EngineConfig {
     MemoryRequest memory;  // limits; engine_metadata() fills in the sizes of the model
     KvCacheOptions kv_cache;
     SchedulingOptions scheduling;
+    SpeculationOptions speculation;
     InspectionOptions inspection;
 };
 

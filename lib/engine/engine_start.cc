@@ -12,6 +12,7 @@
 #include "lib/engine/model_choice.h"
 #include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/options/placement.h"
+#include "lib/engine/options/speculation_options.h"
 #include "lib/execute/local_executor.h"
 #include "lib/execute/mock_executor.h"
 #include "lib/execute/remote_executor.h"
@@ -137,6 +138,16 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
     return worker;
 }
 
+// A step that is planned ahead begins with a token that is not known yet, so that nothing can be
+// proposed after it.
+void check_speculation(const EngineConfig& config) {
+    if (!speculation_config(config.speculation).enabled()) return;
+    if (!config.scheduling.async_scheduling) return;
+    throw Error(ErrorKind::usage,
+                "--async-scheduling plans a step before the tokens are known after which "
+                "--speculative-config proposes some: leave one of them out");
+}
+
 // Devices whose host chooses tokens have to be waited for.
 bool can_plan_ahead(const ChosenDevice& device) {
     if (device.is_cpu()) return false;
@@ -155,6 +166,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.options.device = metadata.device.choice;
     metadata.model = model_metadata(metadata.options);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
+    check_speculation(config);
     metadata.config.scheduling.async_scheduling =
         config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
     check_device_attends(metadata.device, metadata.model.kv_groups);
@@ -174,9 +186,13 @@ CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
     return cache;
 }
 
-SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& model,
+SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadata& metadata,
                                  const MemoryPlan& plan) {
+    const ModelConfig& model = metadata.model.config;
     SchedulerConfig scheduler = config.scheduling.scheduler;
+    scheduler.speculation = speculation_config(config.speculation);
+    scheduler.speculation.free_rows =
+        metadata.device.is_cpu() ? kCpuSteps.free_rows : kDeviceSteps.free_rows;
     scheduler.max_model_len = plan.max_model_len;
     scheduler.original_context =
         static_cast<int32_t>(original_context(model.rope, model.max_positions, plan.max_model_len));

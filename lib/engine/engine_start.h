@@ -30,7 +30,7 @@ struct EngineMetadata {
 EngineMetadata engine_metadata(const EngineConfig& config);
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);
-SchedulerConfig scheduler_config(const EngineConfig& config, const ModelConfig& model,
+SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadata& metadata,
                                  const MemoryPlan& plan);
 // In this process or in another, as the configuration says; not started.
 std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,

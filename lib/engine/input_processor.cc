@@ -101,6 +101,7 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     request.kept_special_tokens = known_special(input.kept_special_tokens);
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
+    request.speculative = input.speculative;
     return request;
 }
 

@@ -39,6 +39,7 @@ struct RequestInput {
         bad_words;  // texts that are never written; added to sampling.bad_words as tokens
     std::string cache_salt;
     int32_t priority = 0;
+    bool speculative = true;  // drafts may be proposed, where the engine does
     // Only so many tokens of the prompt, its last ones; what the tokenizer puts around a text
     // stays. -1: as many as leave space for the output.
     std::optional<int32_t> truncate_prompt_tokens;

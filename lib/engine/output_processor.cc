@@ -71,12 +71,7 @@ void OutputProcessor::check_stop(const SequenceStep& step, StopDecision& decisio
     }
     if (!step.fault) take_prompt_logprobs(step, *entry);
     if (!step.embedding.empty()) entry->embedding = step.embedding;
-    const size_t searched = choice->text.size();
     append_tokens(step, decision, *entry, *choice);
-    if (decision.finish && choice->detokenizer) {
-        choice->text += choice->detokenizer->finish();
-    }
-    match_stops(*entry, *choice, searched, decision);
     if (decision.finish) {
         choice->pending.fault = step.fault;
         choice->pending.stop_token_id = decision.stop_token_id;
@@ -96,33 +91,52 @@ void OutputProcessor::take_prompt_logprobs(const SequenceStep& step, Entry& entr
     }
 }
 
-void OutputProcessor::append_tokens(const SequenceStep& step, const StopDecision& decision,
-                                    const Entry& entry, Choice& choice) {
-    ContinuationOutput& pending = choice.pending;
+// A step may have several tokens: those after the one that ends a stop string do not count.
+void OutputProcessor::append_tokens(const SequenceStep& step, StopDecision& decision, Entry& entry,
+                                    Choice& choice) {
+    size_t searched = choice.text.size();
     for (int32_t i = 0; i < decision.num_accepted; ++i) {
-        const int32_t id = step.token_ids[static_cast<size_t>(i)];
-        pending.token_ids.push_back(id);
-        if (!step.logprobs.empty()) {
-            const SampledLogprobs& logprobs = step.logprobs[static_cast<size_t>(i)];
-            choice.sum_of_logprobs = choice.sum_of_logprobs.value_or(0.0) + logprobs.chosen.logprob;
-            if (!entry.hides_logprobs) pending.logprobs.push_back(logprobs);
+        const bool is_last = i + 1 == decision.num_accepted;
+        const bool ends_here =
+            is_last && decision.stop_token_id == step.token_ids[static_cast<size_t>(i)];
+        append_token(step, static_cast<size_t>(i),
+                     !ends_here || entry.sampling.include_stop_in_output, entry, choice);
+        if (is_last) break;
+        if (match_stops(entry, choice, searched, decision)) {
+            decision.num_accepted = i + 1;
+            decision.stop_token_id.reset();
+            return;
         }
-        ++choice.num_tokens;
-        choice.has_pending = true;
-        const bool ends_here = i + 1 == decision.num_accepted && decision.stop_token_id == id;
-        if (ends_here && !entry.sampling.include_stop_in_output) continue;
-        if (choice.detokenizer) choice.text += choice.detokenizer->append(id);
+        searched = choice.text.size();
     }
+    if (decision.finish && choice.detokenizer) choice.text += choice.detokenizer->finish();
+    match_stops(entry, choice, searched, decision);
 }
 
-void OutputProcessor::match_stops(Entry& entry, Choice& choice, size_t searched,
+void OutputProcessor::append_token(const SequenceStep& step, size_t index, bool shows_text,
+                                   const Entry& entry, Choice& choice) {
+    ContinuationOutput& pending = choice.pending;
+    const int32_t id = step.token_ids[index];
+    pending.token_ids.push_back(id);
+    if (!step.logprobs.empty()) {
+        const SampledLogprobs& logprobs = step.logprobs[index];
+        choice.sum_of_logprobs = choice.sum_of_logprobs.value_or(0.0) + logprobs.chosen.logprob;
+        if (!entry.hides_logprobs) pending.logprobs.push_back(logprobs);
+    }
+    ++choice.num_tokens;
+    choice.has_pending = true;
+    if (shows_text && choice.detokenizer) choice.text += choice.detokenizer->append(id);
+}
+
+bool OutputProcessor::match_stops(Entry& entry, Choice& choice, size_t searched,
                                   StopDecision& decision) {
-    if (choice.num_tokens < entry.sampling.min_tokens) return;
+    if (choice.num_tokens < entry.sampling.min_tokens) return false;
     const auto match = entry.stops.find(choice.text, searched);
-    if (!match) return;
+    if (!match) return false;
     choice.text.resize(entry.sampling.include_stop_in_output ? match->end : match->begin);
     choice.pending.stop_string = entry.sampling.stop[match->index];
     decision.finish = FinishReason::stop;
+    return true;
 }
 
 void OutputProcessor::end(Entry& entry, Choice& choice, FinishReason reason) {

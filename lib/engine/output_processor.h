@@ -86,9 +86,11 @@ class OutputProcessor {
     static bool streams(const Entry& entry);
     static void keep_best(Entry& entry);
     static void note_progress(Entry& entry, int32_t num_computed_prompt_tokens);
-    void append_tokens(const SequenceStep& step, const StopDecision& decision, const Entry& entry,
+    void append_tokens(const SequenceStep& step, StopDecision& decision, Entry& entry,
                        Choice& choice);
-    void match_stops(Entry& entry, Choice& choice, size_t searched, StopDecision& decision);
+    static void append_token(const SequenceStep& step, size_t index, bool shows_text,
+                             const Entry& entry, Choice& choice);
+    bool match_stops(Entry& entry, Choice& choice, size_t searched, StopDecision& decision);
     void end(Entry& entry, Choice& choice, FinishReason reason);
     static void emit(Choice& choice, size_t safe_length);
 

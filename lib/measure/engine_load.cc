@@ -51,7 +51,7 @@ bool EngineLoad::Run::record(size_t index, const RequestOutput& output) {
     const double now = now_s();
     const int64_t num_before = record.num_output_tokens;
     for (const ContinuationOutput& part : output.continuations) {
-        if (!part.token_ids.empty()) record.token_times_s.push_back(now);
+        record.token_times_s.insert(record.token_times_s.end(), part.token_ids.size(), now);
         record.num_output_tokens += static_cast<int64_t>(part.token_ids.size());
         if (options.keep_text) record.text += part.text;
         if (part.fault) record.error = part.fault->message;
@@ -100,6 +100,7 @@ EngineLoad::EngineLoad(Engine& engine) : engine_(engine) {
     engine_.set_step_listener([this](const StepRecord& step) {
         num_steps_ += 1;
         num_sequence_steps_ += step.num_sequences;
+        num_draft_tokens_ += step.num_draft_tokens;
     });
 }
 
@@ -162,19 +163,25 @@ LoadResult EngineLoad::run_requests(std::vector<Request> requests, std::span<con
     const size_t count = requests.size();
     num_steps_ = 0;
     num_sequence_steps_ = 0;
+    num_draft_tokens_ = 0;
+    const int64_t accepted_before = num_accepted_drafts();
     Run run{std::move(requests), options, watcher};
     run.result.requests.resize(count);
     try {
         run_all(run, items);
     } catch (Interrupted& stopped) {
         run.result.elapsed_s = run.now_s();
-        LoadResult partial = take_result(run);
+        LoadResult partial = take_result(run, accepted_before);
         std::erase_if(partial.requests,
                       [](const RequestRecord& request) { return request.token_times_s.empty(); });
         stopped.partial = std::make_shared<const LoadResult>(std::move(partial));
         throw;
     }
-    return take_result(run);
+    return take_result(run, accepted_before);
+}
+
+int64_t EngineLoad::num_accepted_drafts() const {
+    return engine_.stats().scheduler.speculation.accepted_tokens;
 }
 
 void EngineLoad::run_all(Run& run, std::span<const WorkItem> items) {
@@ -192,8 +199,10 @@ void EngineLoad::run_all(Run& run, std::span<const WorkItem> items) {
     engine_.wait_idle();  // the last step is counted
 }
 
-LoadResult EngineLoad::take_result(Run& run) const {
+LoadResult EngineLoad::take_result(Run& run, int64_t accepted_before) const {
     run.result.num_steps = num_steps_;
+    run.result.num_draft_tokens = num_draft_tokens_;
+    run.result.num_accepted_drafts = num_accepted_drafts() - accepted_before;
     const double places = static_cast<double>(num_steps_) * std::max(1, run.options.batch);
     run.result.slots_filled =
         places > 0.0 ? static_cast<double>(num_sequence_steps_) / places : 0.0;

@@ -23,7 +23,7 @@ struct RequestRecord {
     int64_t num_cached_tokens = 0;
     int64_t num_output_tokens = 0;
     double sent_s = 0.0;
-    std::vector<double> token_times_s;  // when output arrived; several tokens may arrive at once
+    std::vector<double> token_times_s;  // of each token; several may arrive at once
     double finished_s = 0.0;
     std::string text;
     std::optional<std::string> error;
@@ -37,13 +37,15 @@ struct LoadResult {
     // Counted over the steps of the run: sequences computed, of those there was room for.
     int64_t num_steps = 0;
     double slots_filled = 0.0;  // from 0 to 1
+    // Speculative decoding: tokens that steps verified, and of those the accepted ones.
+    int64_t num_draft_tokens = 0;
+    int64_t num_accepted_drafts = 0;
 
     int64_t num_finished() const;
     int64_t prompt_tokens() const;
     int64_t output_tokens() const;
     // Of all requests together from when the last of them had its first token; 0 when nothing came
-    // after it. Of one batch this is decoding alone. Every output counts as one token, as steps
-    // make them.
+    // after it. Of one batch this is decoding alone.
     double decode_tokens_per_second() const;
 };
 
@@ -103,11 +105,14 @@ class EngineLoad {
     void wait_until(Run& run, size_t num_finished);
     void wait_for_time(Run& run, double time_s);
     void run_all(Run& run, std::span<const WorkItem> items);
-    LoadResult take_result(Run& run) const;
+    // `accepted_before`: num_accepted_drafts() at the start of the run.
+    LoadResult take_result(Run& run, int64_t accepted_before) const;
+    int64_t num_accepted_drafts() const;
 
     Engine& engine_;
     std::atomic<int64_t> num_steps_{0};
     std::atomic<int64_t> num_sequence_steps_{0};
+    std::atomic<int64_t> num_draft_tokens_{0};
     std::mutex mutex_;
     std::condition_variable finished_;
 };

@@ -75,6 +75,8 @@ Json series_json(const ThroughputSeries& series) {
             {"decode_tokens_per_second", median(series.decode_tokens_per_second())},
             {"slots_filled", first.slots_filled},
             {"steps", first.num_steps},
+            {"draft_tokens", first.num_draft_tokens},
+            {"accepted_draft_tokens", first.num_accepted_drafts},
             {"samples",
              {{"elapsed_time", series.elapsed_s()},
               {"tokens_per_second", series.total_tokens_per_second()},
@@ -179,6 +181,13 @@ std::string throughput_table(std::span<const ThroughputSeries> series) {
                             one.runs.front().num_steps, one.runs.front().slots_filled * 100.0,
                             median_and_range(one.total_tokens_per_second(), 1),
                             median_and_range(one.output_tokens_per_second(), 1));
+    }
+    for (const ThroughputSeries& one : series) {
+        const LoadResult& run = one.runs.front();
+        if (run.num_draft_tokens == 0) continue;
+        text +=
+            fmt::format("{:<12} {} of {} proposed tokens accepted\n", batching_name(one.batching),
+                        run.num_accepted_drafts, run.num_draft_tokens);
     }
     return text;
 }

@@ -102,6 +102,12 @@ struct BatchPlan {
         for (const PlanEntry& entry : entries) total += entry.count;
         return total;
     }
+    // Of those, draft tokens.
+    int32_t num_draft_tokens() const {
+        int32_t total = 0;
+        for (const EntryExtras& extra : extras) total += extra.drafts.size();
+        return total;
+    }
     // Of those, of prefill; the rest is decode.
     int32_t num_prefill_tokens() const {
         int32_t total = 0;

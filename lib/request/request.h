@@ -36,6 +36,7 @@ struct Request {
     std::vector<MediaKey> media_keys;  // what stands behind placeholder tokens of the prompt
     bool hides_logprobs = false;       // they are wanted to rank continuations only
     bool wants_progress = false;       // outputs tell of the prompt's being computed, too
+    bool speculative = true;           // drafts may be proposed for it, where the engine does
     int32_t priority = 0;              // smaller first, for policies that look at it
     double arrival_s = 0.0;            // on the engine's clock
 };

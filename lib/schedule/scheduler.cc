@@ -49,6 +49,7 @@ void Scheduler::observe(StepObservation step) {
     if (context_.config.step_time_target_ms > 0.0) resizer_.collect_cache_stats(step);
     step_time_.observe(step);
     preemptor_.observe(step);
+    drafts_.observe(step);
 }
 
 Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
@@ -187,6 +188,7 @@ void Scheduler::advance(const PlannedEntry& entry, const SequenceStep& step,
     }
     if (decision.finish) {
         finisher_.finish(scheduled, *decision.finish);
+        drafts_.learn(scheduled);
         return;
     }
     if (!advance_constraint(scheduled, std::span(step.token_ids).first(num_accepted))) {

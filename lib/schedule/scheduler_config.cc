@@ -31,6 +31,7 @@ void SchedulerConfig::check() const {
                          " (--max-model-len) when prompts are not spread over several steps");
     }
     find_policy(policy);
+    speculation.check();
 }
 
 }  // namespace nvllm

@@ -9,6 +9,7 @@
 
 #include "lib/request/sampling_params.h"
 #include "lib/schedule/preemption_mode.h"
+#include "lib/schedule/speculation/speculation_config.h"
 
 namespace nvllm {
 
@@ -34,7 +35,8 @@ struct SchedulerConfig {
     // (AddedSequence::rope_choice); 0: there are none.
     int32_t original_context = 0;
     std::vector<uint64_t> block_bytes;  // of a block in each cache group, to weigh a swap
-    double defrag_threshold = 0.0;      // compact when a group's fragmentation is above; 0: never
+    SpeculationConfig speculation;
+    double defrag_threshold = 0.0;  // compact when a group's fragmentation is above; 0: never
 
     // The most tokens of one sequence in one step.
     int32_t largest_step() const {

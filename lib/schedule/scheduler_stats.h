@@ -1,9 +1,21 @@
 // What the scheduler counts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
+#include "lib/schedule/speculation/speculation_config.h"
+
 namespace nvllm {
+
+// Drafts that steps verified.
+struct SpeculationStats {
+    int64_t drafts = 0;           // verifications, of one sequence each
+    int64_t draft_tokens = 0;     // tokens in them
+    int64_t accepted_tokens = 0;  // of those
+    // Of those, the ones that came first, second, ... after a known token.
+    std::array<int64_t, kMostDrafts> accepted_per_position = {};
+};
 
 // Counts since the start; num_x are of now.
 struct SchedulerStats {
@@ -27,6 +39,7 @@ struct SchedulerStats {
     int64_t remote_tokens = 0;      // received from it
     int64_t remote_expiries = 0;    // waits that reached the deadline
     int64_t worker_resets = 0;
+    SpeculationStats speculation;
     // Nothing could be planned though sequences waited and no plan was in flight: our mistake.
     int64_t stalled_steps = 0;
 };

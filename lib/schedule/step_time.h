@@ -15,6 +15,7 @@ struct StepObservation {
     double step_ms = 0.0;
     int32_t num_tokens = 0;          // computed
     int32_t num_prefill_tokens = 0;  // of those, see BatchPlan::num_prefill_tokens
+    int32_t num_draft_tokens = 0;    // of num_tokens
     double free_memory_share = 1.0;  // of the cache: free or only cached
     double fragmentation = 0.0;      // as DetailedCacheStats has it
     uint64_t swapped_bytes = 0;

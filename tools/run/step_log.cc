@@ -11,14 +11,14 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file)
     engine.set_step_listener([this](const StepRecord& step) {
         stream_ << fmt::format(
             R"({{"plan_number":{},"num_sequences":{},"num_tokens":{},"num_prefill_tokens":{},)"
-            R"("num_decode_tokens":{},"num_waiting":{},"num_running":{},)"
+            R"("num_decode_tokens":{},"num_draft_tokens":{},"num_waiting":{},"num_running":{},)"
             R"("num_paused":{},"num_swapped":{},"num_finished":{},"num_preemptions":{},"token_budget":{},)"
             R"("swapped_bytes":{},"sampled_on_device":{},"graph_captures":{},"graph_launches":{},"step_ms":{:.3f}}})"
             "\n",
             step.plan_number, step.num_sequences, step.num_tokens, step.num_prefill_tokens,
-            step.num_tokens - step.num_prefill_tokens, step.num_waiting, step.num_running,
-            step.num_paused, step.num_swapped, step.num_finished, step.num_preemptions,
-            step.token_budget, step.swapped_bytes, step.device.sampled_rows,
+            step.num_tokens - step.num_prefill_tokens, step.num_draft_tokens, step.num_waiting,
+            step.num_running, step.num_paused, step.num_swapped, step.num_finished,
+            step.num_preemptions, step.token_budget, step.swapped_bytes, step.device.sampled_rows,
             step.device.graph_captures, step.device.graph_launches, step.step_ms);
     });
 }
@@ -30,13 +30,19 @@ void StepLog::finish() {
 
 std::string describe(const EngineStats& stats, int64_t num_tokens, double seconds) {
     const CacheStats& cache = stats.cache;
-    return fmt::format(
+    std::string text = fmt::format(
         "{} tokens in {:.2f} s, {:.1f} a second; {} steps, {} tokens of prefill and {} of decode "
         "computed, {} of {} prompt tokens found in the cache, {} preemptions",
         num_tokens, seconds, seconds > 0.0 ? static_cast<double>(num_tokens) / seconds : 0.0,
         stats.scheduler.steps, stats.scheduler.prefill_tokens,
         stats.scheduler.scheduled_tokens - stats.scheduler.prefill_tokens, cache.hit_tokens,
         cache.queried_tokens, stats.scheduler.preemptions);
+    const SpeculationStats& speculation = stats.scheduler.speculation;
+    if (speculation.drafts > 0) {
+        text += fmt::format(", {} of {} proposed tokens accepted", speculation.accepted_tokens,
+                            speculation.draft_tokens);
+    }
+    return text;
 }
 
 }  // namespace nvllm::run

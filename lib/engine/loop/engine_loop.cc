@@ -47,7 +47,7 @@ void Engine::Loop::make_parts(const EngineMetadata& metadata) {
     model_.plan = make_memory_plan(metadata.memory);
     cache_ = std::make_unique<CacheManager>(cache_config(config, model_.plan));
     scheduler_ =
-        std::make_unique<Scheduler>(scheduler_config(config, model_.config, model_.plan), *cache_);
+        std::make_unique<Scheduler>(scheduler_config(config, metadata, model_.plan), *cache_);
     executor_ = make_executor(config, metadata, model_.plan);
     fragmentation_.emplace(*cache_, clock_);
     faults_.emplace(

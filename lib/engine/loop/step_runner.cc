@@ -166,6 +166,7 @@ void StepRunner::observe(const StepRecord& record) {
     step.step_ms = record.step_ms;
     step.num_tokens = record.num_tokens;
     step.num_prefill_tokens = record.num_prefill_tokens;
+    step.num_draft_tokens = record.num_draft_tokens;
     step.swapped_bytes = record.swapped_bytes;
     step.swap_ms = record.swap_ms;
     parts_.scheduler.observe(step);
@@ -178,6 +179,7 @@ StepRecord StepRunner::begin_record(const BatchPlan& plan) {
     record.num_sequences = static_cast<int32_t>(plan.entries.size());
     record.num_tokens = plan.num_tokens();
     record.num_prefill_tokens = plan.num_prefill_tokens();
+    record.num_draft_tokens = plan.num_draft_tokens();
     for (const AddedSequence& added : plan.added) {
         const Sequence* sequence = parts_.scheduler.find(added.sequence);
         outputs.admitted(added.sequence, sequence->num_cached_tokens.value_or(0),

@@ -15,6 +15,7 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
     list.include(nested(&EngineConfig::scheduling, &SchedulingOptions::scheduler),
                  defragmentation_options());
     list.include(&EngineConfig::scheduling, scheduling_options());
+    list.include(&EngineConfig::speculation, speculation_options());
     list.include(&EngineConfig::inspection, inspection_options());
     return list;
 }

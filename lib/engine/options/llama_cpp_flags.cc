@@ -70,9 +70,18 @@ constexpr auto kLlamaCppFlags = std::to_array<ForeignFlag>({
     foreign_refused("--lora --lora-scaled --lora-base --control-vector --control-vector-scaled",
                     one, kNoAdapters),
     foreign_refused("-md --model-draft --spec-draft-model -devd --device-draft -ngld "
-                    "--gpu-layers-draft -cd --ctx-size-draft --draft --draft-max --draft-min "
-                    "--draft-p-min --spec-type --spec-draft-n-max",
-                    one, kNoPlans),
+                    "--gpu-layers-draft -cd --ctx-size-draft",
+                    one, kNoDraftModels),
+    foreign_alias("--draft --draft-n --draft-max --spec-draft-n-max", one,
+                  "num-speculative-tokens"),
+    foreign_ignored("--draft-min --draft-n-min --draft-p-min --spec-draft-n-min "
+                    "--spec-draft-p-min",
+                    one, "how many tokens are proposed is decided in each step"),
+    foreign_ignored("--spec-type", one, "nothing is proposed without an option that says so",
+                    "none"),
+    foreign_alias("--spec-type", one, "speculative-method=ngram",
+                  "ngram-cache ngram-simple ngram-map-k ngram-map-k4v ngram-mod"),
+    foreign_refused("--spec-type", one, kNoDraftModels),
     foreign_refused("-mm --mmproj -mmu --mmproj-url --image --audio", one, kTextOnly),
     foreign_refused("--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale "
                     "--yarn-orig-ctx --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow "

@@ -5,7 +5,8 @@ namespace nvllm {
 
 inline constexpr auto kOneDevice = "one device computes a model; --device says which";
 inline constexpr auto kNoAdapters = "adapters are not supported yet";
-inline constexpr auto kNoPlans = "draft models and speculation are not supported yet";
+inline constexpr auto kNoDraftModels =
+    "draft models are not supported yet; --speculative-method ngram proposes tokens without one";
 inline constexpr auto kTextOnly = "requests with images, sound or video are refused";
 inline constexpr auto kReadAsItIs =
     "config.json is read as it is: change it in a copy of the folder";

@@ -19,6 +19,7 @@ OptionList<KvCacheOptions> kv_cache_options();
 // When blocks are moved together, under the heading of memory; and the scheduler's other options.
 OptionList<SchedulerConfig> defragmentation_options();
 OptionList<SchedulingOptions> scheduling_options();
+OptionList<SpeculationOptions> speculation_options();
 OptionList<InspectionOptions> inspection_options();
 
 // The words of an option that names a row of a table.

@@ -103,6 +103,7 @@ constexpr auto kFields = std::to_array<Field>({
     {"bad_words", [](const Json& v, Builder& b) { b.request.input.bad_words = read_strings(v); }},
     {"cache_salt", [](const Json& v, Builder& b) { b.request.input.cache_salt = read_string(v); }},
     {"priority", [](const Json& v, Builder& b) { b.request.input.priority = read_int32(v); }},
+    {"speculative", [](const Json& v, Builder& b) { b.request.input.speculative = read_bool(v); }},
     {"truncate_prompt_tokens",
      [](const Json& v, Builder& b) {
          b.request.input.truncate_prompt_tokens =

@@ -6,6 +6,7 @@
 
 #include "kernels/error.h"
 #include "lib/schedule/planning/answer_masks.h"
+#include "lib/schedule/speculation/proposers.h"
 
 namespace nvllm {
 namespace {
@@ -26,29 +27,76 @@ void cut(DraftTokens& drafts, int32_t count) {
 
 }  // namespace
 
+DraftPlanner::DraftPlanner(SchedulingContext& context, const RunningSet& running,
+                           DraftProposer* proposer)
+    : context_(context), running_(running), proposer_(proposer) {
+    const SpeculationConfig& config = context.config.speculation;
+    if (!config.enabled()) return;
+    config.check();
+    if (config.adaptive) lengths_.emplace(config.free_rows);
+    if (proposer != nullptr) return;
+    own_proposer_ = find_draft_method(config.method).make(config);
+    proposer_ = own_proposer_.get();
+}
+
 void DraftPlanner::add_to_entries(PlanBuilder& builder) {
+    list_candidates(builder);
+    if (lengths_) choose_lengths(builder);
+    for (size_t i = 0; i < entries_.size(); ++i) {
+        if (candidates_[i].length > 0) add_to_entry(builder, entries_[i], candidates_[i].length);
+    }
+}
+
+void DraftPlanner::list_candidates(const PlanBuilder& builder) {
+    entries_.clear();
+    candidates_.clear();
     for (size_t i = 0; i < builder.entries.size(); ++i) {
         const PlannedEntry& entry = builder.entries[i];
         if (entry.count != 1 || entry.output != OutputKind::sample) continue;
         // The drafts follow a known token, not a placeholder.
-        if (entry.sequence->sequence.num_placeholders > 0) continue;
-        const int32_t most = max_drafts(builder, entry.sequence->sequence);
+        const Sequence& sequence = entry.sequence->sequence;
+        if (sequence.num_placeholders > 0) continue;
+        if (!entry.sequence->request->request.speculative) continue;
+        const int32_t most = max_drafts(builder, sequence);
         if (most <= 0) continue;
-        DraftTokens drafts = take_drafts(*entry.sequence);
-        cut(drafts, most);
-        if (entry.sequence->constraint != nullptr) {
-            cut(drafts, num_allowed(*entry.sequence->constraint, drafts));
-        }
-        if (drafts.empty() || !allocate(builder, i, drafts.size())) continue;
-        builder.add_drafts(i, std::move(drafts));
+        entries_.push_back(i);
+        candidates_.push_back({&entry.sequence->draft_history, most, most});
     }
+}
+
+// Beside prompts, each token takes its time.
+void DraftPlanner::choose_lengths(const PlanBuilder& builder) {
+    if (builder.plan.num_prefill_tokens() > 0) {
+        candidates_.clear();
+        entries_.clear();
+        return;
+    }
+    const int32_t most = context_.config.speculation.num_speculative_tokens;
+    for (DraftCandidate& candidate : candidates_) candidate.most = std::min(candidate.most, most);
+    lengths_->choose(candidates_, builder.plan.num_tokens());
+}
+
+void DraftPlanner::add_to_entry(PlanBuilder& builder, size_t index, int32_t most) {
+    ScheduledSequence& scheduled = *builder.entries[index].sequence;
+    // Those before it have taken some of the step's tokens.
+    most = std::min(most, builder.budget.left());
+    if (most <= 0) return;
+    DraftTokens drafts = take_drafts(scheduled);
+    cut(drafts, most);
+    if (scheduled.constraint != nullptr) {
+        cut(drafts, num_allowed(*scheduled.constraint, drafts));
+    }
+    if (drafts.empty() || !allocate(builder, index, drafts.size())) return;
+    builder.add_drafts(index, std::move(drafts));
 }
 
 DraftTokens DraftPlanner::take_drafts(ScheduledSequence& scheduled) {
     PendingDrafts pending = std::exchange(scheduled.drafts, {});
     const bool fresh = pending.num_known == scheduled.sequence.num_tokens();
     if (fresh && !pending.tokens.empty()) return std::move(pending.tokens);
-    return proposer_ == nullptr ? DraftTokens{} : proposer_->propose(scheduled.sequence);
+    return proposer_ == nullptr
+               ? DraftTokens{}
+               : proposer_->propose(scheduled.sequence, scheduled.request->request.cache_salt);
 }
 
 // One token follows the last draft, and the last token of a sequence is never computed.
@@ -69,11 +117,12 @@ bool DraftPlanner::allocate(PlanBuilder& builder, size_t index, int32_t num_draf
 }
 
 void DraftPlanner::roll_back(PlanInFlight& plan, const StepResult& result,
-                             std::span<const StopDecision> decisions) const {
+                             std::span<const StopDecision> decisions) {
     auto extras = result.extras.begin();
     for (const PlannedDrafts& drafts : plan.drafts) {
         while (extras != result.extras.end() && extras->entry < drafts.entry) ++extras;
         PlannedEntry& entry = plan.entries[drafts.entry];
+        count(*entry.sequence, drafts.count, result.sequences[drafts.entry]);
         Sequence& sequence = entry.sequence->sequence;
         if (sequence.state == SequenceState::finished) continue;
         const int32_t num_accepted = std::max(1, decisions[drafts.entry].num_accepted) - 1;
@@ -88,6 +137,31 @@ void DraftPlanner::roll_back(PlanInFlight& plan, const StepResult& result,
         sequence.roll_back(num_rejected, drafts.count);
         entry.count -= num_rejected;
     }
+}
+
+// Nothing comes of a sequence that has failed, or finished under an earlier plan.
+void DraftPlanner::count(ScheduledSequence& scheduled, int32_t num_drafted,
+                         const SequenceStep& step) {
+    if (step.token_ids.empty()) return;
+    const auto num_accepted = static_cast<int32_t>(step.token_ids.size()) - 1;
+    SpeculationStats& stats = context_.counters.speculation;
+    ++stats.drafts;
+    stats.draft_tokens += num_drafted;
+    stats.accepted_tokens += num_accepted;
+    for (int32_t i = 0; i < std::min(num_accepted, kMostDrafts); ++i) {
+        ++stats.accepted_per_position[static_cast<size_t>(i)];
+    }
+    if (lengths_) lengths_->count(scheduled.draft_history, num_drafted, num_accepted);
+}
+
+void DraftPlanner::learn(const ScheduledSequence& scheduled) {
+    if (proposer_ == nullptr) return;
+    proposer_->learn(scheduled.sequence, scheduled.request->request.cache_salt);
+}
+
+void DraftPlanner::observe(const StepObservation& step) {
+    if (!lengths_ || step.num_prefill_tokens > 0 || step.num_tokens == 0) return;
+    lengths_->observe(step.num_tokens, step.num_draft_tokens, step.step_ms);
 }
 
 void DraftPlanner::take_next_drafts(const PlanInFlight& plan, const StepResult& result) {

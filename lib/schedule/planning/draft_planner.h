@@ -1,6 +1,7 @@
 // Speculation: adds draft tokens to planned entries, and rolls rejected ones back at the commit.
 //
-// Drafts come from the worker's last result for the sequence, or from a proposer. An entry with
+// Drafts come from the worker's last result for the sequence, or from a proposer; how many, says
+// DraftLengths, where the configuration lets them become fewer. An entry with
 // drafts computes the last known token and the drafts after it; the worker accepts the drafts that
 // it would have chosen (Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
 // Decoding"). Until the commit the drafts are placeholders of the sequence: its next tokens are not
@@ -15,22 +16,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "lib/schedule/planning/draft_proposer.h"
 #include "lib/schedule/planning/plan_builder.h"
+#include "lib/schedule/speculation/draft_lengths.h"
 #include "lib/schedule/state/plans_in_flight.h"
 #include "lib/schedule/state/running_set.h"
 #include "lib/schedule/state/scheduling_context.h"
+#include "lib/schedule/step_time.h"
 
 namespace nvllm {
 
 class DraftPlanner {
   public:
-    // `proposer`: null: only the worker proposes. It outlives the planner.
-    DraftPlanner(SchedulingContext& context, const RunningSet& running, DraftProposer* proposer)
-        : context_(context), running_(running), proposer_(proposer) {}
+    // `proposer`: in place of the configuration's; null: that one. It outlives the planner.
+    DraftPlanner(SchedulingContext& context, const RunningSet& running, DraftProposer* proposer);
 
     // Adds drafts to entries that compute one known token and sample. The last change of a plan.
     void add_drafts(PlanBuilder& builder) {
@@ -38,20 +42,32 @@ class DraftPlanner {
     }
     // Rejected drafts leave the plan's entries, before these are committed.
     void roll_back(PlanInFlight& plan, const StepResult& result,
-                   std::span<const StopDecision> decisions) const;
+                   std::span<const StopDecision> decisions);
     // Drafts that the worker proposes for the next entries, after the commit of this plan.
     void take_next_drafts(const PlanInFlight& plan, const StepResult& result);
+    // A sequence came to its end by itself.
+    void learn(const ScheduledSequence& scheduled);
+    void observe(const StepObservation& step);
 
   private:
     void add_to_entries(PlanBuilder& builder);
+    void list_candidates(const PlanBuilder& builder);
+    void choose_lengths(const PlanBuilder& builder);
+    void add_to_entry(PlanBuilder& builder, size_t entry, int32_t most);
     DraftTokens take_drafts(ScheduledSequence& scheduled);
+    void count(ScheduledSequence& scheduled, int32_t num_drafted, const SequenceStep& step);
     int32_t max_drafts(const PlanBuilder& builder, const Sequence& sequence) const;
     bool allocate(PlanBuilder& builder, size_t entry, int32_t num_drafts);
 
     SchedulingContext& context_;
     const RunningSet& running_;
+    std::unique_ptr<DraftProposer> own_proposer_;
     DraftProposer* proposer_;
-    bool has_drafts_ = false;  // the worker has proposed some
+    std::optional<DraftLengths> lengths_;  // empty: always as many as are proposed
+    bool has_drafts_ = false;              // the worker has proposed some
+    // Of the plan under construction: entries that may have drafts, and how many each gets.
+    std::vector<size_t> entries_;
+    std::vector<DraftCandidate> candidates_;
 };
 
 }  // namespace nvllm

@@ -11,6 +11,7 @@
 #include "lib/request/draft_tokens.h"
 #include "lib/request/request.h"
 #include "lib/request/sequence.h"
+#include "lib/schedule/state/draft_history.h"
 
 namespace nvllm {
 
@@ -67,6 +68,7 @@ struct ScheduledSequence {
     // Until then a remote source fills its blocks.
     std::optional<double> lease_end_s;
     PendingDrafts drafts;
+    DraftHistory draft_history = {};
     // Stands at the committed tokens; null: the request is held to nothing.
     std::unique_ptr<AnswerConstraint> constraint = {};
 

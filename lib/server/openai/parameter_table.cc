@@ -337,7 +337,10 @@ void add_answers(Parameters& table) {
           {},
           "Cached prompts are shared among requests with the same salt only."},
          {"priority", kGeneration | kScoring, integer(INT32_MIN, INT32_MAX), 0,
-          "Lower is served first, where the server schedules by priority."}});
+          "Lower is served first, where the server schedules by priority."},
+         {"speculative", kGeneration, boolean(), true,
+          "Whether tokens may be proposed and verified several in a step, where the server does "
+          "so; the answer is the same."}});
 }
 
 // What an answer is held to, in the words of three APIs: one of them.

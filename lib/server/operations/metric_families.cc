@@ -126,6 +126,18 @@ StepFamilies::StepFamilies(MetricsRegistry& registry)
                                "Time since the engine began a step; 0 while it has nothing to do.",
                                {kModel})) {}
 
+SpeculationFamilies::SpeculationFamilies(MetricsRegistry& registry)
+    : drafts(registry.counter("nvllm_drafts_total",
+                              "Times that proposed tokens of a sequence were verified.", {kModel})),
+      draft_tokens(registry.counter("nvllm_draft_tokens_total",
+                                    "Proposed tokens that were verified.", {kModel})),
+      accepted_draft_tokens(registry.counter("nvllm_accepted_draft_tokens_total",
+                                             "Of those, tokens that were accepted.", {kModel})),
+      accepted_per_position(registry.counter("nvllm_accepted_draft_tokens_per_position_total",
+                                             "Accepted tokens, by their position among those "
+                                             "proposed, from 0.",
+                                             {kModel, "position"})) {}
+
 CacheFamilies::CacheFamilies(MetricsRegistry& registry)
     : blocks(registry.gauge("nvllm_kv_blocks",
                             "Key-value blocks: used by sequences, unused but cached, free.",
@@ -173,6 +185,7 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t max_tokens)
       LatencyFamilies(registry),
       SizeFamilies(registry, max_tokens),
       StepFamilies(registry),
+      SpeculationFamilies(registry),
       CacheFamilies(registry),
       FaultFamilies(registry) {}
 

@@ -79,6 +79,16 @@ struct StepFamilies {
     GaugeFamily& heartbeat;
 };
 
+// Speculative decoding.
+struct SpeculationFamilies {
+    explicit SpeculationFamilies(MetricsRegistry& registry);
+
+    CounterFamily& drafts;
+    CounterFamily& draft_tokens;
+    CounterFamily& accepted_draft_tokens;
+    CounterFamily& accepted_per_position;  // position
+};
+
 // The key-value cache and the device.
 struct CacheFamilies {
     explicit CacheFamilies(MetricsRegistry& registry);
@@ -112,6 +122,7 @@ struct ModelFamilies : RequestFamilies,
                        LatencyFamilies,
                        SizeFamilies,
                        StepFamilies,
+                       SpeculationFamilies,
                        CacheFamilies,
                        FaultFamilies {
     // `max_tokens`: the longest context of any model, for the buckets of token counts.

@@ -232,6 +232,7 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     raise(families_.device_sampled, stats.device.sampled_rows);
     raise(families_.graph_captures, stats.device.graph_captures);
     raise(families_.graph_launches, stats.device.graph_launches);
+    show_speculation(scheduler.speculation);
     const FaultCounts& faults = stats.faults;
     raise(families_.nonfinite_logits, faults.nonfinite_rows);
     raise(families_.worker_restarts, faults.worker_restarts);
@@ -242,6 +243,19 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     recovered(RecoveryLevel::adjust, faults.out_of_memory);
     recovered(RecoveryLevel::request, faults.nonfinite_rows);
     recovered(RecoveryLevel::worker, faults.worker_restarts + faults.weight_reloads);
+}
+
+// Positions appear when a token was accepted there, and those before them with it.
+void ModelMetrics::show_speculation(const SpeculationStats& stats) {
+    families_.drafts.with({name_}).raise_to(count_of(stats.drafts));
+    families_.draft_tokens.with({name_}).raise_to(count_of(stats.draft_tokens));
+    families_.accepted_draft_tokens.with({name_}).raise_to(count_of(stats.accepted_tokens));
+    for (size_t position = 0; position < stats.accepted_per_position.size(); ++position) {
+        const int64_t accepted = stats.accepted_per_position[position];
+        if (accepted == 0) break;
+        families_.accepted_per_position.with({name_, fmt::format("{}", position)})
+            .raise_to(count_of(accepted));
+    }
 }
 
 void ModelMetrics::forget_engine() {

@@ -120,6 +120,7 @@ class ModelMetrics {
     void observe_sizes(const FinishedRequest& request);
     void show_requests();
     void show_engine(const EngineStats& stats);
+    void show_speculation(const SpeculationStats& stats);
     void forget_engine();
 
     std::string name_;

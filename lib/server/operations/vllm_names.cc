@@ -36,6 +36,18 @@ void show_gauges_and_counters(MetricsRegistry& registry, const ModelFamilies& na
                   view("vllm:admission_rejections_total", "Requests refused, by the reason."));
 }
 
+void show_speculation(MetricsRegistry& registry, const ModelFamilies& native) {
+    registry.view(native.drafts,
+                  view("vllm:spec_decode_num_drafts_total", "Verifications of proposed tokens."));
+    registry.view(native.draft_tokens,
+                  view("vllm:spec_decode_num_draft_tokens_total", "Proposed tokens."));
+    registry.view(native.accepted_draft_tokens,
+                  view("vllm:spec_decode_num_accepted_tokens_total", "Accepted tokens."));
+    registry.view(native.accepted_per_position,
+                  view("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                       "Accepted tokens, by their position."));
+}
+
 void show_times(MetricsRegistry& registry, const ModelFamilies& native) {
     registry.view(native.first_token, view("vllm:time_to_first_token_seconds",
                                            "Time to the first token.", kVllmFirstTokenEdges));
@@ -89,6 +101,7 @@ VllmFamilies::VllmFamilies(MetricsRegistry& registry, const ModelFamilies& nativ
           {"engine", "model_name", "block_size", "cache_dtype", "enable_prefix_caching",
            "num_gpu_blocks", "num_cpu_blocks", "swap_space_bytes", "eviction_policy"})) {
     show_gauges_and_counters(registry, native);
+    show_speculation(registry, native);
     show_times(registry, native);
     show_sizes(registry, native);
 }

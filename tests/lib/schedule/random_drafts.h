@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <string>
 
 #include "lib/schedule/planning/draft_proposer.h"
 #include "tests/lib/schedule/fake_worker.h"
@@ -16,7 +17,7 @@ class RandomDrafts : public DraftProposer {
     RandomDrafts(TokenRule rule, unsigned seed, int32_t max_drafts, int32_t percent_wrong)
         : rule_(rule), random_(seed), max_drafts_(max_drafts), percent_wrong_(percent_wrong) {}
 
-    DraftTokens propose(const Sequence& sequence) override {
+    DraftTokens propose(const Sequence& sequence, const std::string&) override {
         return draft(sequence.token_ids, sequence.index);
     }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/lib/schedule/parts.h"
@@ -176,7 +177,7 @@ TEST_CASE("answer masks: a lost worker and a preemption leave the position where
 class MixedDrafts : public DraftProposer {
   public:
     explicit MixedDrafts(int32_t num_right) : num_right_(num_right) {}
-    DraftTokens propose(const Sequence& sequence) override {
+    DraftTokens propose(const Sequence& sequence, const std::string&) override {
         DraftTokens drafts;
         std::vector<int32_t> tokens = sequence.token_ids;
         for (int32_t i = 0; i < num_right_ + 2; ++i) {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
 #include <vector>
 
 #include "kernels/error.h"
@@ -16,7 +17,7 @@ namespace {
 class FixedDrafts : public DraftProposer {
   public:
     FixedDrafts(int32_t count, bool right) : count_(count), right_(right) {}
-    DraftTokens propose(const Sequence& sequence) override {
+    DraftTokens propose(const Sequence& sequence, const std::string&) override {
         DraftTokens drafts;
         std::vector<int32_t> tokens = sequence.token_ids;
         for (int32_t i = 0; i < count_; ++i) {

@@ -25,6 +25,8 @@ EngineStats some_stats() {
     stats.scheduler.token_budget = 512;
     stats.scheduler.preemptions = 4;
     stats.scheduler.stalled_steps = 1;
+    stats.scheduler.speculation = {
+        .drafts = 10, .draft_tokens = 40, .accepted_tokens = 9, .accepted_per_position = {6, 2, 1}};
     stats.scheduler.recomputed_tokens = 77;
     stats.cache.blocks = {100, 40, 25, 35, 9};
     stats.cache.queried_tokens = 1000;
@@ -112,6 +114,12 @@ TEST_CASE("one of everything") {
                                                 {"num_cpu_blocks", "8"},
                                                 {"swap_space_bytes", "0"},
                                                 {"eviction_policy", "lru"}}) == 1.0);
+    CHECK(of("vllm:spec_decode_num_drafts_total", "engine", "0") == 10.0);
+    CHECK(of("vllm:spec_decode_num_draft_tokens_total", "engine", "0") == 40.0);
+    CHECK(of("vllm:spec_decode_num_accepted_tokens_total", "engine", "0") == 9.0);
+    CHECK(of("nvllm_accepted_draft_tokens_per_position_total", "position", "1") == 2.0);
+    CHECK(read.value("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                     {{"model_name", "demo"}, {"engine", "0"}, {"position", "0"}}) == 6.0);
     CHECK(of("nvllm_kv_blocks", "state", "used") == 40.0);
     CHECK(of("nvllm_kv_blocks", "state", "cached") == 25.0);
     CHECK(of("nvllm_kv_blocks", "state", "free") == 35.0);

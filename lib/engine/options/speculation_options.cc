@@ -1,0 +1,165 @@
+// The options, and the keys of the JSON object: vLLM's, and those that only we have.
+#include "lib/engine/options/speculation_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/json.h"
+#include "lib/base/option_values.h"
+#include "lib/engine/options/json_values.h"
+#include "lib/engine/options/neighbour_reasons.h"
+#include "lib/engine/options/part_options.h"
+#include "lib/schedule/speculation/proposers.h"
+
+namespace nvllm {
+namespace {
+
+using namespace json_values;
+using Json = nlohmann::ordered_json;
+
+constexpr auto kFlag = "--speculative-config";
+// Where nothing says by what: the method that needs nothing.
+constexpr auto kUsualMethod = "ngram";
+
+[[noreturn]] void refuse(const std::string& message) {
+    throw Error(ErrorKind::usage, fmt::format("{}: {}", kFlag, message));
+}
+
+struct Reading {
+    SpeculationConfig config;
+    bool says_tokens = false;
+    bool says_max = false;
+    bool says_min = false;
+};
+
+struct Key {
+    std::string_view name;
+    void (*read)(const Json&, Reading&);
+};
+
+// vLLM also names this method where a model stands.
+void read_model(const Json& value, Reading& reading) {
+    const std::string name = read_string(value);
+    if (name != "ngram" && name != "[ngram]") refuse(fmt::format("model: {}", kNoDraftModels));
+    reading.config.method = "ngram";
+}
+
+constexpr auto kKeys = std::to_array<Key>({
+    {"method", [](const Json& v, Reading& r) { r.config.method = read_string(v); }},
+    {"model", read_model},
+    {"num_speculative_tokens",
+     [](const Json& v, Reading& r) {
+         r.config.num_speculative_tokens = read_int32(v);
+         r.says_tokens = true;
+     }},
+    {"prompt_lookup_max",
+     [](const Json& v, Reading& r) {
+         r.config.prompt_lookup_max = read_int32(v);
+         r.says_max = true;
+     }},
+    {"prompt_lookup_min",
+     [](const Json& v, Reading& r) {
+         r.config.prompt_lookup_min = read_int32(v);
+         r.says_min = true;
+     }},
+    {"suffix_cached_tokens",
+     [](const Json& v, Reading& r) { r.config.suffix_cached_tokens = read_int32(v); }},
+    {"adaptive", [](const Json& v, Reading& r) { r.config.adaptive = read_bool(v); }},
+});
+
+void read_key(const std::string& name, const Json& value, Reading& reading) {
+    std::vector<std::string_view> known;
+    for (const Key& key : kKeys) {
+        known.push_back(key.name);
+        if (key.name != name) continue;
+        try {
+            if (!value.is_null()) key.read(value, reading);
+        } catch (const WrongValue& wrong) {
+            refuse(fmt::format("{} must be {}", name, wrong.expected));
+        }
+        return;
+    }
+    const auto nearest = nearest_name(name, known);
+    refuse(fmt::format("unknown key '{}'{}", name,
+                       nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
+}
+
+void read_object(const std::string& text, Reading& reading) {
+    Json object;
+    try {
+        object = parse_ordered_json(text, kFlag);
+    } catch (const Error& error) {
+        throw Error(ErrorKind::usage, error.what());
+    }
+    if (!object.is_object()) refuse(R"(a JSON object, such as {"method": "ngram"}, is expected)");
+    for (const auto& [name, value] : object.items()) read_key(name, value, reading);
+    // Of one limit alone, the other follows.
+    SpeculationConfig& config = reading.config;
+    if (!reading.says_min) {
+        config.prompt_lookup_min = std::min(config.prompt_lookup_min, config.prompt_lookup_max);
+    }
+    if (!reading.says_max) {
+        config.prompt_lookup_max = std::max(config.prompt_lookup_min, config.prompt_lookup_max);
+    }
+}
+
+void read_short_forms(const SpeculationOptions& options, Reading& reading) {
+    if (!options.method.empty()) {
+        if (!reading.config.method.empty() && reading.config.method != options.method) {
+            refuse(fmt::format("method is '{}', and --speculative-method '{}'",
+                               reading.config.method, options.method));
+        }
+        reading.config.method = options.method;
+    }
+    if (!options.num_speculative_tokens) return;
+    const int32_t count = *options.num_speculative_tokens;
+    if (reading.says_tokens && reading.config.num_speculative_tokens != count) {
+        refuse(fmt::format("num_speculative_tokens is {}, and --num-speculative-tokens {}",
+                           reading.config.num_speculative_tokens, count));
+    }
+    reading.config.num_speculative_tokens = count;
+}
+
+}  // namespace
+
+OptionList<SpeculationOptions> speculation_options() {
+    OptionList<SpeculationOptions> list("engine");
+    list.group("Speculation");
+    list.add("speculative-config", &SpeculationOptions::config,
+             "Propose tokens and verify several in one step, with the same answers: {\"method\": "
+             "\"ngram\", \"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4, "
+             "\"prompt_lookup_min\": 2}.",
+             value_name("JSON"), default_text("none"));
+    list.add("speculative-method", &SpeculationOptions::method,
+             "The same as \"method\" of it. ngram: what followed the same tokens earlier in the "
+             "prompt or the answer; suffix: there, and in past answers.",
+             choices(names_of(draft_methods())),
+             default_text("ngram, where another option asks for speculation"));
+    list.add("num-speculative-tokens", &SpeculationOptions::num_speculative_tokens,
+             "The same as \"num_speculative_tokens\" of it: proposed tokens of a sequence in a "
+             "step; they become fewer by themselves where they do not pay.",
+             range(1, kMostDrafts), default_text("4"));
+    return list;
+}
+
+SpeculationConfig speculation_config(const SpeculationOptions& options) {
+    Reading reading;
+    if (!options.config.empty()) read_object(options.config, reading);
+    read_short_forms(options, reading);
+    SpeculationConfig config = reading.config;
+    if (config.method.empty() && options.is_asked_for()) config.method = kUsualMethod;
+    try {
+        config.check();
+    } catch (const Error& error) {
+        refuse(error.what());
+    }
+    return config;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,124 @@
+// Chances, the best number of drafts, and trials.
+#include "lib/schedule/speculation/draft_lengths.h"
+
+#include <algorithm>
+
+namespace nvllm {
+namespace {
+
+// A gain below is within what times differ by anyway.
+constexpr double kLeastGain = 1.05;
+// What is known of all sequences counts like so many drafts of the one, and before any are known
+// every second one is taken to be right.
+constexpr double kWeightOfAll = 1.0;
+constexpr double kFirstChance = 0.5;
+constexpr double kWeightOfFirst = 4.0;
+// What a verification leaves of the weight of those before it.
+constexpr double kFadesOne = 0.95;
+constexpr double kFadesAll = 0.98;
+constexpr double kTrialShare = 0.01;
+// A trial that took longer, in steps without drafts, was interrupted by something else.
+constexpr double kDearestTrial = 4.0;
+// A step without drafts is measured again after so many with.
+constexpr int64_t kPlainEvery = 128;
+// The gain is looked for until so many further drafts made it smaller.
+constexpr size_t kLooksFurther = 16;
+
+void add(DraftHistory& history, double fades, int32_t num_accepted, bool refused) {
+    history.recently_right = fades * history.recently_right + num_accepted;
+    history.recently_wrong = fades * history.recently_wrong + (refused ? 1.0 : 0.0);
+}
+
+}  // namespace
+
+double DraftLengths::chance(const DraftHistory& history) const {
+    const double of_all = (all_.recently_right + kFirstChance * kWeightOfFirst) /
+                          (all_.recently_right + all_.recently_wrong + kWeightOfFirst);
+    return (history.recently_right + of_all * kWeightOfAll) /
+           (history.recently_right + history.recently_wrong + kWeightOfAll);
+}
+
+void DraftLengths::count(DraftHistory& history, int32_t num_drafted, int32_t num_accepted) {
+    history.num_drafted += num_drafted;
+    history.num_accepted += num_accepted;
+    add(history, kFadesOne, num_accepted, num_accepted < num_drafted);
+    add(all_, kFadesAll, num_accepted, num_accepted < num_drafted);
+}
+
+void DraftLengths::observe(int32_t num_tokens, int32_t num_drafts, double step_ms) {
+    const double plain_ms = times_.estimate(num_tokens - num_drafts).value_or(step_ms);
+    times_.observe(num_tokens, step_ms);
+    trial_ms_ = std::min(trial_ms_ + kTrialShare * step_ms, plain_ms);
+    if (trial_base_ms_ && num_drafts > 0) {
+        trial_ms_ -= std::clamp(step_ms - *trial_base_ms_, 0.0, kDearestTrial * plain_ms);
+    }
+    trial_base_ms_.reset();
+}
+
+// Likeliest first. Every draft of a sequence is less likely than the one before it.
+void DraftLengths::list_offers(std::span<const DraftCandidate> candidates) {
+    offers_.clear();
+    for (uint32_t i = 0; i < candidates.size(); ++i) {
+        const double each = chance(*candidates[i].history);
+        double chance = 1.0;
+        for (int32_t draft = 0; draft < candidates[i].most; ++draft) {
+            chance *= each;
+            offers_.push_back({chance, i});
+        }
+    }
+    std::ranges::stable_sort(offers_, std::ranges::greater{}, &Offer::chance);
+}
+
+DraftLengths::Best DraftLengths::find_best(int32_t num_tokens, double plain_ms) const {
+    Best best;
+    const auto base = static_cast<double>(num_tokens);
+    double made = base;
+    double step_ms = plain_ms;
+    for (size_t count = 1; count <= offers_.size(); ++count) {
+        made += offers_[count - 1].chance;
+        // More tokens never take less time, whatever single measurements say.
+        const int32_t size = num_tokens + static_cast<int32_t>(count);
+        step_ms = std::max(step_ms, times_.estimate(size).value_or(plain_ms));
+        const double gain = made / base * plain_ms / step_ms;
+        if (gain > best.gain) best = {count, gain};
+        if (count > best.num_drafts + kLooksFurther) break;
+    }
+    return best;
+}
+
+// Twice as many as are best, if there is time for trials. The further ones are of other sequences
+// each time: the likeliest may have nothing to propose.
+void DraftLengths::add_trial(std::span<DraftCandidate> candidates, size_t chosen, size_t best,
+                             int32_t num_tokens, double plain_ms) {
+    const auto time_of = [&](size_t count) {
+        const int32_t size = num_tokens + static_cast<int32_t>(count);
+        return std::max(plain_ms, times_.estimate(size).value_or(plain_ms));
+    };
+    const size_t count = std::min(std::max<size_t>(1, 2 * best), offers_.size());
+    const double chosen_ms = time_of(chosen);
+    if (time_of(count) - chosen_ms >= trial_ms_) return;
+    trial_base_ms_ = chosen_ms;
+    size_t left = count - chosen;
+    for (size_t i = 0; i < candidates.size() && left > 0; ++i) {
+        DraftCandidate& candidate = candidates[next_trial_++ % candidates.size()];
+        const auto room = static_cast<size_t>(candidate.most - candidate.length);
+        const size_t given = std::min({room, left, std::max<size_t>(1, count / 8)});
+        candidate.length += static_cast<int32_t>(given);
+        left -= given;
+    }
+}
+
+void DraftLengths::choose(std::span<DraftCandidate> candidates, int32_t num_tokens) {
+    trial_base_ms_.reset();
+    for (DraftCandidate& candidate : candidates) candidate.length = 0;
+    const std::optional<int64_t> age = times_.age(num_tokens);
+    if (candidates.empty() || !age || *age >= kPlainEvery) return;
+    const double plain_ms = *times_.estimate(num_tokens);
+    list_offers(candidates);
+    const Best best = find_best(num_tokens, plain_ms);
+    const size_t chosen = best.gain < kLeastGain ? 0 : best.num_drafts;
+    for (size_t i = 0; i < chosen; ++i) ++candidates[offers_[i].candidate].length;
+    add_trial(candidates, chosen, best.num_drafts, num_tokens, plain_ms);
+}
+
+}  // namespace nvllm

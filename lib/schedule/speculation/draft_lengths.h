@@ -1,0 +1,65 @@
+// How many drafts the sequences of a step get, so that it makes the most tokens in its time.
+//
+// A step of b sequences makes b tokens, and of a sequence with k drafts a + a^2 + ... + a^k more,
+// where a is how often its drafts were right. The drafts that are likeliest right come first, as
+// many as give the most tokens a millisecond by the times of steps (StepTimes). Without a gain of a
+// few percent there are none: under load, and for texts that cannot be guessed.
+//
+// Chances and times change only when drafts are tried, so some are tried that are not expected to
+// pay: their time is at most a hundredth of all.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/schedule/speculation/step_times.h"
+#include "lib/schedule/state/draft_history.h"
+
+namespace nvllm {
+
+// A sequence of a step that may have drafts.
+struct DraftCandidate {
+    const DraftHistory* history = nullptr;
+    int32_t most = 0;    // drafts it may have
+    int32_t length = 0;  // how many it gets
+};
+
+class DraftLengths {
+  public:
+    explicit DraftLengths(int32_t free_rows) : times_(free_rows) {}
+
+    // Sets the lengths. `num_tokens`: of the step without drafts, one of each sequence.
+    void choose(std::span<DraftCandidate> candidates, int32_t num_tokens);
+    // A step verified drafts of a sequence.
+    void count(DraftHistory& history, int32_t num_drafted, int32_t num_accepted);
+    // A step without prompts is done; `num_drafts` of its tokens were drafts.
+    void observe(int32_t num_tokens, int32_t num_drafts, double step_ms);
+
+    // The chance that the next draft of the sequence is right, as far as is known.
+    double chance(const DraftHistory& history) const;
+
+  private:
+    struct Offer {
+        double chance;  // that it is accepted, with all before it
+        uint32_t candidate;
+    };
+    struct Best {
+        size_t num_drafts = 0;
+        double gain = 1.0;  // tokens a millisecond, relative to a step without drafts
+    };
+    void list_offers(std::span<const DraftCandidate> candidates);
+    Best find_best(int32_t num_tokens, double plain_ms) const;
+    void add_trial(std::span<DraftCandidate> candidates, size_t chosen, size_t best,
+                   int32_t num_tokens, double plain_ms);
+
+    StepTimes times_;
+    DraftHistory all_;                     // of every sequence
+    double trial_ms_ = 0.0;                // that trials may take now; below 0: some took longer
+    size_t next_trial_ = 0;                // the candidates take turns
+    std::optional<double> trial_base_ms_;  // of the step that was chosen last, without its trial
+    std::vector<Offer> offers_;
+};
+
+}  // namespace nvllm

@@ -1,0 +1,23 @@
+// The table of methods that propose drafts without a model. A further method is a file and a row.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lib/schedule/planning/draft_proposer.h"
+#include "lib/schedule/speculation/speculation_config.h"
+
+namespace nvllm {
+
+struct DraftMethod {
+    const char* name;
+    const char* summary;  // where its drafts come from
+    std::unique_ptr<DraftProposer> (*make)(const SpeculationConfig& config);
+};
+
+std::span<const DraftMethod> draft_methods();
+// Throws bad_config, with the names there are, if the name is unknown.
+const DraftMethod& find_draft_method(const std::string& name);
+
+}  // namespace nvllm

@@ -1,0 +1,32 @@
+// Ranges of the numbers, and the known methods.
+#include "lib/schedule/speculation/speculation_config.h"
+
+#include <fmt/format.h>
+
+#include "kernels/error.h"
+#include "lib/schedule/speculation/proposers.h"
+
+namespace nvllm {
+namespace {
+
+constexpr int32_t kMostLookup = 64;
+constexpr int32_t kMostCachedTokens = 1 << 28;
+
+void require_in(const char* key, int32_t value, int32_t least, int32_t most) {
+    if (value >= least && value <= most) return;
+    throw Error(ErrorKind::bad_config,
+                fmt::format("{} is {}; it must be from {} to {}", key, value, least, most));
+}
+
+}  // namespace
+
+void SpeculationConfig::check() const {
+    if (!enabled()) return;
+    find_draft_method(method);
+    require_in("num_speculative_tokens", num_speculative_tokens, 1, kMostDrafts);
+    require_in("prompt_lookup_max", prompt_lookup_max, 1, kMostLookup);
+    require_in("prompt_lookup_min", prompt_lookup_min, 1, prompt_lookup_max);
+    require_in("suffix_cached_tokens", suffix_cached_tokens, 1024, kMostCachedTokens);
+}
+
+}  // namespace nvllm

@@ -1,0 +1,142 @@
+// How many drafts a step gets, on machines whose steps take known times.
+#include "lib/schedule/speculation/draft_lengths.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace nvllm {
+namespace {
+
+// Runs steps of a batch in which each draft is right with a given chance.
+struct Machine {
+    int32_t batch;
+    std::vector<double> right;  // of each sequence
+    std::function<double(int32_t)> step_ms;
+    DraftLengths lengths{8};
+    std::vector<DraftHistory> histories = std::vector<DraftHistory>(static_cast<size_t>(batch));
+    std::mt19937 random{7};
+    double ms = 0.0;
+    int64_t tokens = 0;
+    int64_t drafts = 0;
+
+    Machine(int32_t num_sequences, double chance, std::function<double(int32_t)> times)
+        : batch(num_sequences),
+          right(static_cast<size_t>(num_sequences), chance),
+          step_ms(std::move(times)) {}
+
+    int32_t accepted(int32_t length, double chance) {
+        int32_t count = 0;
+        while (count < length && std::uniform_real_distribution<>(0.0, 1.0)(random) < chance) {
+            ++count;
+        }
+        return count;
+    }
+
+    void step() {
+        std::vector<DraftCandidate> candidates;
+        for (const DraftHistory& history : histories) candidates.push_back({&history, 4, 0});
+        lengths.choose(candidates, batch);
+        int32_t num_drafts = 0;
+        for (size_t i = 0; i < candidates.size(); ++i) {
+            const int32_t length = candidates[i].length;
+            REQUIRE(length >= 0);
+            REQUIRE(length <= 4);
+            num_drafts += length;
+            const int32_t num_right = accepted(length, right[i]);
+            if (length > 0) lengths.count(histories[i], length, num_right);
+            tokens += 1 + num_right;
+        }
+        const double took = step_ms(batch + num_drafts);
+        lengths.observe(batch + num_drafts, num_drafts, took);
+        ms += took;
+        drafts += num_drafts;
+    }
+
+    // Tokens a millisecond, relative to what it would be without drafts.
+    double gain(int steps) {
+        ms = 0.0;
+        tokens = drafts = 0;
+        for (int i = 0; i < steps; ++i) step();
+        return static_cast<double>(tokens) / ms * step_ms(batch) / batch;
+    }
+};
+
+// Weights are read once, and products cost little beside them.
+double bound_by_memory(int32_t tokens) { return 10.0 + 0.1 * tokens; }
+double bound_by_products(int32_t tokens) { return 1.0 * tokens; }
+
+TEST_CASE("draft lengths: drafts that are right become as many as there may be") {
+    for (const int32_t batch : {1, 8, 32}) {
+        CAPTURE(batch);
+        Machine machine(batch, 1.0, bound_by_memory);
+        machine.gain(600);
+        CHECK(machine.gain(600) > 0.9 * 5.0 * bound_by_memory(batch) / bound_by_memory(5 * batch));
+    }
+}
+
+TEST_CASE("draft lengths: drafts that are never right cost less than a fiftieth") {
+    for (const int32_t batch : {1, 8, 32, 64}) {
+        for (const auto& times : {bound_by_memory, bound_by_products}) {
+            CAPTURE(batch);
+            Machine machine(batch, 0.0, times);
+            CHECK(machine.gain(500) > 0.98);
+            CHECK(machine.drafts > 0);  // they were tried
+        }
+    }
+}
+
+TEST_CASE("draft lengths: where each token takes its time there are no drafts, but for trials") {
+    Machine machine(16, 0.9, bound_by_products);
+    CHECK(machine.gain(1000) > 0.98);
+    CHECK(machine.drafts < 200);
+}
+
+TEST_CASE("draft lengths: in between, never slower than without") {
+    for (const int32_t batch : {1, 8, 32, 64}) {
+        for (const double chance : {0.2, 0.5, 0.8}) {
+            for (const auto& times : {bound_by_memory, bound_by_products}) {
+                CAPTURE(batch);
+                CAPTURE(chance);
+                Machine machine(batch, chance, times);
+                CHECK(machine.gain(2000) > 0.98);
+            }
+        }
+    }
+}
+
+TEST_CASE("draft lengths: the sequence whose drafts are right gets them") {
+    Machine machine(8, 0.0, bound_by_memory);
+    machine.right[5] = 1.0;
+    machine.gain(1500);
+    const int64_t before = machine.histories[5].num_drafted;
+    machine.gain(200);
+    CHECK(machine.histories[5].num_drafted - before > 400);
+    // The others get those of trials.
+    CHECK(machine.drafts - (machine.histories[5].num_drafted - before) < 300);
+}
+
+TEST_CASE("draft lengths: a text that begins to repeat itself is noticed") {
+    Machine machine(1, 0.0, bound_by_memory);
+    machine.gain(1000);
+    machine.right[0] = 1.0;
+    machine.gain(300);
+    CHECK(machine.gain(200) > 3.0);
+}
+
+TEST_CASE("draft lengths: a step whose size was never measured without drafts has none") {
+    DraftLengths lengths(8);
+    DraftHistory history;
+    std::vector<DraftCandidate> candidates = {{&history, 4, 0}};
+    lengths.choose(candidates, 1);
+    CHECK(candidates[0].length == 0);
+    lengths.observe(1, 0, 10.0);
+    lengths.choose(candidates, 1);
+    CHECK(candidates[0].length > 0);
+    lengths.choose({}, 1);
+}
+
+}  // namespace
+}  // namespace nvllm
