@@ -57,6 +57,7 @@ struct DraftHeadConfig {
     bool has_own_embedding = false;
     std::string target;  // what the file says it was trained for; empty: nothing
 
+    bool has_own_head() const { return method == DraftMethod::eagle3; }
     bool fuses() const { return num_aux_hidden_states > 0; }
 };
 
