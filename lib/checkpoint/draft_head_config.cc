@@ -232,6 +232,8 @@ const char* draft_method_name(DraftMethod method) {
             return "eagle";
         case DraftMethod::eagle3:
             return "eagle3";
+        case DraftMethod::mtp:
+            return "mtp";
     }
     return "";
 }

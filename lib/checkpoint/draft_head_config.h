@@ -16,6 +16,7 @@ namespace nvllm {
 enum class DraftMethod : uint8_t {
     eagle,   // EAGLE and EAGLE-2: (Li et al. 2024); the second differs in its trees alone
     eagle3,  // (Li et al. 2025): states of several layers, a vocabulary of its own
+    mtp,     // next-token layers of the target's own checkpoint
 };
 
 // "eagle", as --speculative-config names it.

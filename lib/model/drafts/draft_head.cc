@@ -108,8 +108,8 @@ void DraftHead::first_block(const ForwardContext& batch, const CosSin& cos_sin,
     const DecoderBlock& block = parts_.blocks.front();
     const ScratchArena::Scope scope(*context.scratch);
     const TensorView both = take_activations(context, {batch.tokens(), 2 * width});
-    const TensorView embedding = both.columns(0, width);
-    const TensorView state = both.columns(width, width);
+    const TensorView embedding = both.columns(parts_.hidden_first ? width : 0, width);
+    const TensorView state = both.columns(parts_.hidden_first ? 0 : width, width);
     embed(batch, embedding);
     if (parts_.embedding_norm) parts_.embedding_norm->apply(context, embedding, embedding);
     norm_or_copy(context, parts_.hidden_norm, hidden, state);
@@ -119,6 +119,10 @@ void DraftHead::first_block(const ForwardContext& batch, const CosSin& cos_sin,
         input = out;
     } else {
         copy_rows(context, config_.norm_before_residual ? ConstTensorView(state) : hidden, out);
+    }
+    if (parts_.has_first_norm) {
+        block.apply(batch, 0, &cos_sin, out);
+        return;
     }
     block.attention.apply(batch, 0, &cos_sin, input, ops::MatmulOutput::accumulate, out);
     block.apply_mlp(context, out);

@@ -33,9 +33,10 @@ struct DraftHeadParts {
     std::optional<Norm> hidden_norm;
     // [2 hidden] → [hidden] of embedding and state; empty: the first block's attention reads both.
     LinearWeight join;
+    bool hidden_first = false;  // the state stands before the embedding
     std::vector<Rotary> rotaries;
-    // The first has no norm before its attention.
     std::vector<DecoderBlock> blocks;
+    bool has_first_norm = false;     // before the attention of the first block
     std::optional<Norm> final_norm;  // before the logits
     LinearWeight head;               // [hidden] → [draft vocabulary]
     bool owns_head = true;           // false: the matrix is the target's

@@ -13,9 +13,10 @@
 namespace nvllm {
 
 struct DraftHeadLoadOptions {
+    // Of the head's own files, or of a model with next-token layers.
     std::filesystem::path directory;
     // Of the model that the head drafts for, which has the embedding and the output matrix that the
-    // head lacks.
+    // head lacks. Not read for next-token layers.
     std::filesystem::path target_directory;
     // Of the operands of matmuls; empty: as the head's config says.
     std::optional<DType> dtype = std::nullopt;
@@ -30,8 +31,8 @@ struct DraftHeadLoadOptions {
 // REQUIRES: options.threads; the head keeps no reference to it.
 std::unique_ptr<DraftHead> load_draft_head(const DraftHeadLoadOptions& options);
 
-// The head's config, of the families whose blocks there are; as the function of this name in
-// lib/checkpoint/draft_head_config.h.
+// The config of the directory's draft head, else of its model's next-token layer. Throws not_found
+// or bad_data as the function of this name in lib/checkpoint/draft_head_config.h.
 DraftHeadConfig read_draft_head_config(const std::filesystem::path& directory);
 
 }  // namespace nvllm

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lib/base/file.h"
@@ -106,6 +107,37 @@ void check_case(const Case& where) {
     CHECK(logits == rows.logits);
 }
 
+// The stored cases of next-token layers were computed with rotary frequencies rounded to bfloat16,
+// which is up to 0.4 % off the formula: here factors of longrope make ours the same.
+void check_rounded_case(const fs::path& head) {
+    const test::TemporaryFolder folder;
+    for (const char* name : {"model.safetensors", "case.safetensors"}) {
+        fs::create_symlink(fs::absolute(head / name), folder.path() / name);
+    }
+    nlohmann::json config = nlohmann::json::parse(read_file(head / "config.json"));
+    nlohmann::json& rope = config.at("rope_parameters");
+    const double theta = rope.at("rope_theta").get<double>();
+    const double hidden = config.at("hidden_size").get<double>();
+    const double heads = config.at("num_attention_heads").get<double>();
+    const double rotary =
+        config.value("head_dim", hidden / heads) * rope.value("partial_rotary_factor", 1.0);
+    std::vector<double> factors;
+    for (double pair = 0; pair < rotary / 2; ++pair) {
+        const double frequency = std::pow(theta, -2 * pair / rotary);
+        factors.push_back(frequency / static_cast<float>(BFloat16(static_cast<float>(frequency))));
+    }
+    rope.update({{"rope_type", "longrope"},
+                 {"short_factor", factors},
+                 {"long_factor", factors},
+                 {"attention_factor", 1.0},
+                 {"original_max_position_embeddings", config.at("max_position_embeddings")}});
+    folder.write("config.json", config.dump());
+    check_case({folder.path(), {}});
+    if (SafetensorsFile(head / "case.safetensors").find("logits_position0_masked") != nullptr) {
+        check_case({folder.path(), {}, true});
+    }
+}
+
 TEST_CASE("heads of scripts/fixtures/make_drafts.py give the logits of torch") {
     const fs::path target = test::source_path("tests/fixtures/families/llama");
     for (const char* name : {"eagle_bias", "eagle_two_layers", "eagle3_norms", "eagle3_last_state",
@@ -114,6 +146,9 @@ TEST_CASE("heads of scripts/fixtures/make_drafts.py give the logits of torch") {
         check_case({head, target});
         check_case({head, target, true});
     }
+    const fs::path mimo = test::source_path("tests/fixtures/drafts/mtp_mimo");
+    check_case({mimo, {}});
+    check_case({mimo, {}, true});
 }
 
 TEST_CASE("heads in published layouts give the stored draft logits") {
@@ -124,6 +159,7 @@ TEST_CASE("heads in published layouts give the stored draft logits") {
     check_case({heads / "stories260k-eagle3", stories});
     check_case({heads / "stories260k-eagle3-speculators", stories});
     check_case({heads / "demo-eagle3-narrow", test::source_path("models/demo")});
+    check_rounded_case(heads / "mimo-mtp");
 }
 
 void check_mentions(const std::string& text, const std::string& part) {
@@ -183,6 +219,11 @@ TEST_CASE("a head with a tensor missing or left over is refused by its name") {
     HeadFolder two("eagle_two_layers");
     two.rewrite_tensors("layers.1.input_layernorm.weight", "");
     check_mentions(two.fault(), "layers.1.input_layernorm.weight");
+    HeadFolder mimo("mtp_mimo");
+    mimo.rewrite_tensors("model.mtp_layers.0.input_proj.weight", "");
+    check_mentions(mimo.fault(), "model.mtp_layers.0.input_proj");
+    mimo.rewrite_tensors("", "model.mtp_layers.0.gate.weight");
+    check_mentions(mimo.fault(), "model.mtp_layers.0.gate.weight has no place");
 }
 
 TEST_CASE("a head says what it needs of its target") {
@@ -215,6 +256,12 @@ TEST_CASE("layouts that are not read are refused by name") {
     HeadFolder medusa("eagle_bias");
     medusa.replace_config("\"bias\": true", "\"medusa_num_heads\": 3");
     check_mentions(medusa.fault(), "Medusa");
+    const fs::path plain = test::source_path("tests/fixtures/families/llama");
+    const std::string fault = test::error_of(ErrorKind::bad_data, [&] {
+        ThreadPool threads(1);
+        load({plain, plain}, threads);
+    });
+    check_mentions(fault, "holds no next-token layers");
 }
 
 TEST_CASE("a draft head is no model to run") {
