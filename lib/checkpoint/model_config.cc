@@ -15,6 +15,7 @@
 #include "lib/checkpoint/architecture.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/config_fields.h"
+#include "lib/checkpoint/draft_head_config.h"
 #include "lib/checkpoint/family_defaults.h"
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/harmless_keys.h"
@@ -493,6 +494,9 @@ ModelConfig read_model_config(const std::filesystem::path& directory, FamilyTabl
         drop_head(path.string(), config);
     }
     for (std::string& note : quantization_notes(directory)) config.notes.push_back(std::move(note));
+    if (std::string head = why_no_model_but_draft_head(directory); !head.empty()) {
+        config.refusal = std::move(head);
+    }
     return config;
 }
 

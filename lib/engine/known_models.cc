@@ -2,6 +2,7 @@
 #include "lib/engine/known_models.h"
 
 #include "kernels/error.h"
+#include "lib/model/drafts/draft_head_loader.h"
 #include "lib/model/loader.h"
 #include "lib/model/registry.h"
 #include "lib/tokenizer/model_notes.h"
@@ -21,6 +22,12 @@ std::optional<Fault> find_obstacle(const std::filesystem::path& directory) {
     } catch (const Error& error) {
         return Fault{error.kind(), error.what()};
     }
+}
+
+std::optional<DraftHeadConfig> find_draft_head(const std::filesystem::path& directory) {
+    const auto layout = find_draft_layout(directory);
+    if (!layout || !layout->method) return std::nullopt;
+    return read_draft_head_config(directory);
 }
 
 std::string note_of_weights(const std::filesystem::path& directory) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/checkpoint/draft_head_config.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/model/registry.h"  // config.json of all families, for tools
 #include "lib/model/weights/meta_weight_source.h"
@@ -19,6 +20,10 @@ std::vector<std::string> known_architectures();
 // Why an engine would not load the model of this directory, from its config and the headers of its
 // weights; nothing when it would, or would but for weights that are not there.
 std::optional<Fault> find_obstacle(const std::filesystem::path& directory);
+
+// The config of the draft head that the directory holds; nothing where it holds none, or one in a
+// layout that is not read. Throws bad_data for a broken one.
+std::optional<DraftHeadConfig> find_draft_head(const std::filesystem::path& directory);
 
 // What its files say and an engine would not heed; as far as they can be read, nothing is thrown.
 std::vector<std::string> notes_of_model(const std::filesystem::path& directory);

@@ -110,6 +110,28 @@ void add_notes(const std::string& weights, ModelReport& report) {
     report.notes.insert(report.notes.end(), notes.begin(), notes.end());
 }
 
+// The layers' config under the architecture that the file names.
+ModelConfig config_of_head(const DraftHeadConfig& head, const ModelConfig& described) {
+    ModelConfig config = head.block;
+    config.architecture = described.architecture;
+    return config;
+}
+
+void add_directory_config(const fs::path& directory, const ModelKnowledge& knowledge,
+                          ModelReport& report) {
+    ModelConfig config = knowledge.describe_config(directory / "config.json");
+    if (knowledge.draft_head) report.draft_head = knowledge.draft_head(directory);
+    if (report.draft_head) {
+        report.kind = "draft head";
+        config = config_of_head(*report.draft_head, config);
+    }
+    add_config(std::move(config), knowledge, report);
+    if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;
+    if (report.quantization && knowledge.quantized_linears) {
+        report.quantization->linears = knowledge.quantized_linears(directory);
+    }
+}
+
 ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge& knowledge) {
     ModelReport report;
     report.path = directory;
@@ -118,11 +140,7 @@ ModelReport report_on_directory(const fs::path& directory, const ModelKnowledge&
     // Weights or a tokenizer alone are worth a look; a folder with none of it is no model.
     const bool has_parts = report.tokenizer != nullptr || Checkpoint::is_present(directory);
     if (fs::exists(directory / "config.json") || !has_parts) {
-        add_config(knowledge.describe_config(directory / "config.json"), knowledge, report);
-        if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;
-        if (report.quantization && knowledge.quantized_linears) {
-            report.quantization->linears = knowledge.quantized_linears(directory);
-        }
+        add_directory_config(directory, knowledge, report);
     } else {
         report.notes.push_back("there is no config.json, so this cannot be run");
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/checkpoint/draft_head_config.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/view/tensor_list.h"
@@ -35,6 +36,9 @@ struct ModelKnowledge {
         quantized_linears = nullptr;
     // Modules that are stored and would not be used; empty itself: not known.
     std::function<std::string(const std::filesystem::path& directory)> note_of_weights = nullptr;
+    // The draft head that a directory holds. Empty: not known.
+    std::function<std::optional<DraftHeadConfig>(const std::filesystem::path& directory)>
+        draft_head = nullptr;
 };
 
 struct WeightFile {
@@ -59,8 +63,9 @@ struct QuantizationReport {
 
 struct ModelReport {
     std::filesystem::path path;
-    std::string kind;  // "model", "safetensors file", "tokenizer file", "config file"
+    std::string kind;  // "model", "draft head", "safetensors file", "tokenizer file", "config file"
     std::optional<ModelConfig> config;
+    std::optional<DraftHeadConfig> draft_head;     // `config` is then of its layers
     std::vector<std::string> known_architectures;  // when there is a config
     std::string obstacle;                          // why it cannot be run; empty: it can
     std::vector<ListedTensor> tensors;

@@ -125,6 +125,19 @@ Json generation_json(const GenerationConfig& generation) {
             {"max_new_tokens", optional_json(generation.max_new_tokens)}};
 }
 
+Json draft_head_json(const DraftHeadConfig& head) {
+    return {{"method", draft_method_name(head.method)},
+            {"layout", head.layout.name},
+            {"draft_vocab_size", head.draft_vocab_size},
+            {"target_vocab_size", head.block.vocab_size},
+            {"target_hidden_size", head.target_hidden_size},
+            {"num_aux_hidden_states", head.num_aux_hidden_states},
+            {"aux_layer_ids", head.aux_layer_ids},
+            {"own_embedding", head.has_own_embedding},
+            {"own_output_matrix", head.has_own_head()},
+            {"target", head.target}};
+}
+
 void add_config(const ModelReport& report, Json& json) {
     json["architecture"] = report.config->architecture;
     json["model_type"] = report.config->model_type;
@@ -133,6 +146,7 @@ void add_config(const ModelReport& report, Json& json) {
     if (!report.obstacle.empty()) json["reason"] = report.obstacle;
     json["known_architectures"] = report.known_architectures;
     json["config"] = shape_json(*report.config);
+    if (report.draft_head) json["draft_head"] = draft_head_json(*report.draft_head);
     if (!report.quantization) return;
     const QuantizationReport& quantization = *report.quantization;
     json["quantization"] = {{"method", quantization.method},

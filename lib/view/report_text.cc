@@ -92,6 +92,37 @@ void add_shape(const ModelConfig& config, TextSheet& sheet) {
     sheet.row("dtype", dtype_name(config.dtype));
 }
 
+std::string describe_states(const DraftHeadConfig& head) {
+    if (!head.fuses()) return "the target's last state, behind its final norm";
+    const std::string fused =
+        fmt::format("{} states of {} values fused to {}", head.num_aux_hidden_states,
+                    head.target_hidden_size, head.block.hidden_size);
+    if (head.aux_layer_ids.empty()) {
+        return "the target's states after 2, half and all but 3 of its layers; " + fused;
+    }
+    return fmt::format("the target's states at layers {}; {}", fmt::join(head.aux_layer_ids, ", "),
+                       fused);
+}
+
+// What a head takes from its target and gives it.
+void add_draft_head(const DraftHeadConfig& head, TextSheet& sheet) {
+    sheet.row("method", fmt::format("{} ({})", draft_method_name(head.method), head.layout.name));
+    sheet.row("reads", describe_states(head));
+    if (!head.aux_layer_ids.empty()) {
+        sheet.row("",
+                  "an id counts the layers before the state (vLLM), or names the layer that "
+                  "the state is behind (SGLang); the file does not say which");
+    }
+    sheet.row("proposes",
+              fmt::format("{} of the target's {} tokens", with_separators(head.draft_vocab_size),
+                          with_separators(head.block.vocab_size)));
+    sheet.row("target", fmt::format("hidden size {}, vocabulary {}{}", head.target_hidden_size,
+                                    with_separators(head.block.vocab_size),
+                                    head.target.empty() ? "" : "; named " + head.target));
+    sheet.row("embeddings", head.has_own_embedding ? "its own" : "the target's");
+    sheet.row("output matrix", head.has_own_head() ? "its own" : "the target's");
+}
+
 void add_config(const ModelReport& report, TextSheet& sheet) {
     const ModelConfig& config = *report.config;
     sheet.row("architecture", config.model_type.empty()
@@ -101,7 +132,11 @@ void add_config(const ModelReport& report, TextSheet& sheet) {
         sheet.row("computed as", config.text_architecture);
     }
     sheet.row("supported", report.obstacle.empty() ? "yes" : "no: " + report.obstacle);
-    add_purpose(config, sheet);
+    if (report.draft_head) {
+        add_draft_head(*report.draft_head, sheet);
+    } else {
+        add_purpose(config, sheet);
+    }
     if (report.quantization) add_quantization(*report.quantization, sheet);
     add_shape(config, sheet);
 }

@@ -544,6 +544,44 @@ class Grammars(InspectTest):
         self.fails(NO_INPUT, "grammar", "--grammar", "nothing.gbnf", says=["nothing.gbnf"])
 
 
+class DraftHeads(InspectTest):
+    """A head that proposes tokens is described with what it needs of its target, and is no model to run."""
+
+    HEADS = SOURCE / "tests" / "fixtures" / "drafts"
+
+    def test_described(self):
+        report = inspect_json("model", self.HEADS / "eagle3_speculators")
+        self.assertEqual((report["kind"], report["supported"]), ("draft head", False))
+        self.assertEqual(report["draft_head"], {
+            "method": "eagle3", "layout": "EAGLE-3 in the speculators format", "draft_vocab_size": 48, "target_vocab_size": 128,
+            "target_hidden_size": 64, "num_aux_hidden_states": 3, "aux_layer_ids": [0, 1, 2], "own_embedding": False,
+            "own_output_matrix": True, "target": "org/target"})
+        text = " ".join(inspect("model", self.HEADS / "eagle3_norms").stdout.split())
+        for part in ("eagle3 (EAGLE-3)", "at layers 0, 2;", "2 states of 64 values fused to 24", "40 of the target's 128 tokens",
+                     "hidden size 64, vocabulary 128"):
+            self.assertIn(part, text)
+        text = " ".join(inspect("model", self.HEADS / "eagle_bias").stdout.split())
+        self.assertIn("the target's last state, behind its final norm", text)
+        self.assertNotIn("draft_head", inspect_json("model", DEMO))
+
+    def test_not_run(self):
+        for name in ("eagle_bias", "eagle3_norms", "eagle3_speculators"):
+            done = subprocess.run([RUN, "-m", str(self.HEADS / name), "-p", "a"], capture_output=True, text=True, timeout=TIMEOUT_S,
+                                  env=environment())
+            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+            for part in ("holds a draft head (EAGLE", "is no model to run by itself; give the target's folder"):
+                self.assertIn(part, done.stderr)
+
+    def test_layouts_that_are_not_read(self):
+        head = self.folder / "head"
+        shutil.copytree(self.HEADS / "eagle_bias", head)
+        config = json.loads((head / "config.json").read_text())
+        (head / "config.json").write_text(json.dumps(config | {"medusa_num_heads": 3}))
+        report = inspect_json("model", head)
+        self.assertIn("holds a draft head (Medusa)", report["reason"])
+        self.assertIn("draft heads of this layout are not read", report["reason"])
+
+
 class Program(InspectTest):
     def test_commands(self):
         self.fails(USAGE, says=["model", "plan", "tokens", "template"])

@@ -52,7 +52,8 @@ view::ModelKnowledge knowledge() {
             if (!linears) return std::nullopt;
             return view::QuantizedLinearCounts{linears->native, linears->widened};
         },
-        note_of_weights};
+        note_of_weights,
+        find_draft_head};
 }
 
 int inspect_model(const Invocation& invocation) {

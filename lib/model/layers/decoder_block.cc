@@ -37,6 +37,10 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSi
                    [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
                        attention.apply(batch, index, cos_sin, x, how, y);
                    });
+    apply_mlp(context, hidden);
+}
+
+void DecoderBlock::apply_mlp(const Context& context, const TensorView& hidden) const {
     apply_residual(context, mlp_norm, after_mlp_norm, hidden,
                    [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
                        std::visit([&](const auto& layer) { layer.apply(context, x, how, y); }, mlp);

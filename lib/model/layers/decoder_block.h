@@ -25,6 +25,8 @@ struct DecoderBlock {
     // hidden [tokens, hidden], in place. `cos_sin` is that of `rotary`, or null.
     void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const TensorView& hidden) const;
+    // The feed-forward half of apply().
+    void apply_mlp(const Context& context, const TensorView& hidden) const;
 
     // As Model::is_capturable().
     bool is_capturable() const;
