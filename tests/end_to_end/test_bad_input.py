@@ -74,7 +74,7 @@ class BadInput(unittest.TestCase):
 
     def test_flags_of_llama_cpp_have_an_answer(self):
         for arguments, says in ((("-ngl", "99"), "--device"), (("--lora", "x.gguf"), "adapters"), (("-e",), "bash"),
-                                (("-md", "small"), "speculation")):
+                                (("-md", "small"), "draft models")):
             self.fails(USAGE, "-m", DEMO, "-p", "x", *arguments, says=[arguments[0], says])
         run("-m", DEMO, "-p", "Once", "-n", "-1", "-s", "-1", "-t", "-1", "--top-k", "-1", "-c", "16")
         done = run("-m", DEMO, "-p", "Once", "-n", "3", "-c", "64", "-i", "-fa", "on", "--mlock", "--no-mmap", "-ub", "32",
