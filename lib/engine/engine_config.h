@@ -96,11 +96,11 @@ struct SchedulingOptions {
 struct SpeculationOptions {
     std::string config;  // a JSON object; empty: none
     // The same as these keys of it.
-    std::string method;
+    std::string method = "auto";
     std::optional<int32_t> num_speculative_tokens;
 
     bool is_asked_for() const {
-        return !config.empty() || !method.empty() || num_speculative_tokens.has_value();
+        return !config.empty() || method != "auto" || num_speculative_tokens.has_value();
     }
 };
 

@@ -75,6 +75,7 @@ class NeighboursFlagsTest(unittest.TestCase):
                 (("--disable-log-requests",), ""), (("--tool-call-parser", "hermes"), ""), (("--reasoning-parser", "qwen3"), ""),
                 (("--enable-auto-tool-choice",), "--enable-auto-tool-choice does nothing here"), (("--revision", "main"), ""), (("--generation-config", "vllm"), ""),
                 (("--override-generation-config", '{"temperature": 0.5}'), ""), (("--tokenizer", DEMO), ""),
+                (("--speculative-config", '{"method": "ngram"}'), ""),
                 (("--served-model-name", "a", "b"), ""), (("--max_num_seqs", "4"), ""),
                 (("--hf-token", "s3cret"), "--hf-token does nothing here")):
             done = self.check(*arguments)
@@ -87,7 +88,7 @@ class NeighboursFlagsTest(unittest.TestCase):
         for arguments, says in (
                 (("--enable-lora",), "adapters are not supported yet"), (("-tp", "2"), "one device computes a model"),
                 (("--quantization", "bitsandbytes"), "are not read"), (("--quantization", "gptq"), "is not quantized"),
-                (("--tool-server", "demo"), "clients run the tools"), (("--speculative-config", "{}"), "not supported yet"),
+                (("--tool-server", "demo"), "clients run the tools"), (("--speculative-config", '{"method": "medusa"}'), "medusa"),
                 (("-ngl", "99"), "--device"), (("--max-loras", "4"), "adapters")):
             done = self.check(*arguments)
             self.assertEqual(done.returncode, 64, f"{arguments}: {done.stderr}")

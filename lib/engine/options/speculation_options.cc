@@ -110,7 +110,7 @@ void read_object(const std::string& text, Reading& reading) {
 }
 
 void read_short_forms(const SpeculationOptions& options, Reading& reading) {
-    if (!options.method.empty()) {
+    if (options.method != "auto") {
         if (!reading.config.method.empty() && reading.config.method != options.method) {
             refuse(fmt::format("method is '{}', and --speculative-method '{}'",
                                reading.config.method, options.method));
@@ -126,6 +126,12 @@ void read_short_forms(const SpeculationOptions& options, Reading& reading) {
     reading.config.num_speculative_tokens = count;
 }
 
+std::vector<std::string> method_words() {
+    std::vector<std::string> words = names_of(draft_methods());
+    words.emplace_back("auto");
+    return words;
+}
+
 }  // namespace
 
 OptionList<SpeculationOptions> speculation_options() {
@@ -138,9 +144,9 @@ OptionList<SpeculationOptions> speculation_options() {
              value_name("JSON"), default_text("none"));
     list.add("speculative-method", &SpeculationOptions::method,
              "The same as \"method\" of it. ngram: what followed the same tokens earlier in the "
-             "prompt or the answer; suffix: there, and in past answers.",
-             choices(names_of(draft_methods())),
-             default_text("ngram, where another option asks for speculation"));
+             "prompt or the answer; suffix: there, and in past answers; auto: ngram, where another "
+             "option asks for speculation.",
+             choices(method_words()));
     list.add("num-speculative-tokens", &SpeculationOptions::num_speculative_tokens,
              "The same as \"num_speculative_tokens\" of it: proposed tokens of a sequence in a "
              "step; they become fewer by themselves where they do not pay.",
@@ -156,6 +162,7 @@ SpeculationConfig speculation_config(const SpeculationOptions& options) {
     if (config.method.empty() && options.is_asked_for()) config.method = kUsualMethod;
     try {
         config.check();
+        if (config.enabled()) find_draft_method(config.method);
     } catch (const Error& error) {
         refuse(error.what());
     }

@@ -23,7 +23,7 @@ struct Program {
 
 }  // namespace
 
-TEST_CASE("the parts' options stand in five groups, each in one piece") {
+TEST_CASE("the parts' options stand in six groups, each in one piece") {
     const OptionList<EngineConfig> list = engine_options();
     std::vector<std::string> groups;
     for (const TypedOptionField& field : list.fields()) {
@@ -32,8 +32,8 @@ TEST_CASE("the parts' options stand in five groups, each in one piece") {
         }
         CHECK(field.field.section == "engine");
     }
-    CHECK(groups ==
-          std::vector<std::string>{"Model", "Compute", "Memory", "Scheduling", "Inspection"});
+    CHECK(groups == std::vector<std::string>{"Model", "Compute", "Memory", "Scheduling",
+                                             "Speculation", "Inspection"});
 }
 
 TEST_CASE("programs with several models have no option for one") {

@@ -9,7 +9,7 @@ namespace nvllm {
 namespace {
 
 SpeculationConfig read(const std::string& config) {
-    return speculation_config({.config = config, .method = {}, .num_speculative_tokens = {}});
+    return speculation_config({.config = config, .method = "auto", .num_speculative_tokens = {}});
 }
 
 std::string refusal(const SpeculationOptions& options) {
@@ -41,13 +41,13 @@ TEST_CASE("speculation options: of one limit alone, the other follows") {
 
 TEST_CASE("speculation options: short forms") {
     const SpeculationConfig config =
-        speculation_config({.config = {}, .method = {}, .num_speculative_tokens = 3});
+        speculation_config({.config = {}, .method = "auto", .num_speculative_tokens = 3});
     CHECK(config.method == "ngram");
     CHECK(config.num_speculative_tokens == 3);
     CHECK(speculation_config({.config = {}, .method = "ngram", .num_speculative_tokens = {}})
               .enabled());
     CHECK(refusal({.config = R"({"num_speculative_tokens": 2})",
-                   .method = {},
+                   .method = "auto",
                    .num_speculative_tokens = 3})
               .find("--num-speculative-tokens 3") != std::string::npos);
 }
@@ -55,7 +55,7 @@ TEST_CASE("speculation options: short forms") {
 TEST_CASE("speculation options: what cannot be is refused by name") {
     const auto refused = [](const std::string& config, const std::string& text) {
         const std::string message =
-            refusal({.config = config, .method = {}, .num_speculative_tokens = {}});
+            refusal({.config = config, .method = "auto", .num_speculative_tokens = {}});
         CAPTURE(message);
         CHECK(message.starts_with("--speculative-config"));
         CHECK(message.find(text) != std::string::npos);
