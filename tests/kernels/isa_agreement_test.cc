@@ -9,6 +9,7 @@
 #include "kernels/ops/matmul.h"
 #include "reference.h"
 #include "stored_kv.h"
+#include "tests/sanitized.h"
 
 using namespace nvllm;
 using namespace testing;
@@ -204,7 +205,7 @@ TEST_CASE("instruction sets agree: attention of all types and forms") {
     testing::Machine machine;
     Random random(102);
     for (const DType dtype : testing::kKvTypes) {
-        for (int i = 0; i < 20; ++i) {
+        for (int i = 0; i < (test::kSanitized ? 6 : 20); ++i) {
             const AttentionProblem problem(random, dtype);
             CAPTURE(problem.shape.head_dim);
             CAPTURE(problem.length);
