@@ -9,6 +9,7 @@
 #include "lib/base/file.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/checkpoint/quantization_config.h"
+#include "lib/engine/options/speculation_options.h"
 
 namespace nvllm {
 namespace {
@@ -83,6 +84,7 @@ void check_model_choice(const EngineConfig& config) {
     tokenizer_directory(config, model);
     chosen_generation_config(config, model);
     read_chat_template(config.model.chat_template);
+    speculation_config(config.speculation);
 }
 
 }  // namespace nvllm

@@ -29,8 +29,8 @@ std::string read_chat_template(const std::string& given);
 // Throws usage unless the checkpoint is quantized by the method that config names.
 void check_quantization(const EngineConfig& config, const std::filesystem::path& model);
 
-// All of the above once, for programs that check settings before they start: throws what an
-// engine would, without reading a weight.
+// All of the above once, and the options of speculation, for programs that check settings before
+// they start: throws what an engine would, without reading a weight.
 void check_model_choice(const EngineConfig& config);
 
 }  // namespace nvllm
