@@ -1,8 +1,11 @@
 // What a step computes of every model.
 #include "lib/model/forward_pass.h"
 
+#include <algorithm>
+
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
+#include "lib/model/layers/copy_rows.h"
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm {
@@ -12,11 +15,48 @@ TensorView Model::classify(const ForwardContext&, const ConstTensorView&) {
     return {};
 }
 
+namespace {
+
+bool wants_aux_hidden(const ForwardContext& batch, int64_t done) {
+    return batch.aux_hidden != nullptr &&
+           std::ranges::find(batch.aux_hidden->layers, done) != batch.aux_hidden->layers.end();
+}
+
+// The state after `done` blocks to all places that ask for it.
+void keep_aux_hidden(const ForwardContext& batch, int64_t done, const ConstTensorView& hidden) {
+    if (batch.aux_hidden == nullptr) return;
+    const int64_t width = hidden.dim(1);
+    int64_t first = 0;
+    for (const int64_t layer : batch.aux_hidden->layers) {
+        if (layer == done) {
+            copy_rows(*batch.context, hidden, batch.aux_hidden->out.columns(first, width));
+        }
+        first += width;
+    }
+}
+
+void check_aux_hidden(const Model& model, const ForwardContext& batch) {
+    if (batch.aux_hidden == nullptr) return;
+    for (const int64_t layer : batch.aux_hidden->layers) {
+        NVLLM_CHECK(layer >= 0 && layer <= model.num_blocks(),
+                    "a state after a block that the model has not");
+    }
+}
+
+}  // namespace
+
 TensorView run_blocks(Model& model, const ForwardContext& batch) {
+    check_aux_hidden(model, batch);
     model.begin(batch);
     const TensorView hidden = model.embed(batch);
+    keep_aux_hidden(batch, 0, hidden);
     for (int32_t index = 0; index < model.num_blocks(); ++index) {
         model.block(index, batch, hidden);
+        if (index + 1 < model.num_blocks()) keep_aux_hidden(batch, index + 1, hidden);
+    }
+    if (wants_aux_hidden(batch, model.num_blocks())) {
+        const ScratchArena::Scope scope(*batch.context->scratch);
+        keep_aux_hidden(batch, model.num_blocks(), model.last_hidden(batch, hidden));
     }
     return hidden;
 }

@@ -6,6 +6,8 @@
 namespace nvllm {
 
 // The hidden states of all tokens behind the last block: activations [tokens, hidden] in scratch.
+// Fills batch.aux_hidden where it is asked for: the state after all blocks is that behind the final
+// norm, as transformers counts it. REQUIRES: its layers are within those of the model.
 TensorView run_blocks(Model& model, const ForwardContext& batch);
 
 // Logits float32 [rows, vocab] of the hidden states at `indices`, int32 [rows]; in scratch.

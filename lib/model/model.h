@@ -69,6 +69,13 @@ struct RowAttributes {
     ConstTensorView token_types;
 };
 
+// Hidden states that a pass gives in addition to its result, for a draft head over this model.
+struct AuxHiddenStates {
+    // After how many blocks each is taken; 0: the embeddings.
+    std::span<const int64_t> layers;
+    TensorView out;  // activations [tokens, layers * hidden], side by side in the order of `layers`
+};
+
 // Everything a forward pass needs to know about the batch. Rows of one sequence are adjacent and in
 // order.
 struct ForwardContext {
@@ -78,7 +85,8 @@ struct ForwardContext {
     ConstTensorView query_start_loc;  // int32 [sequences + 1]
     ConstTensorView seq_lens;         // int32 [sequences], this step's tokens included
     std::span<const GroupTables> groups;
-    std::span<const KvLayer> kv;  // one a layer
+    std::span<const KvLayer> kv;                  // one a layer
+    const AuxHiddenStates* aux_hidden = nullptr;  // filled by run_blocks(); null: none are wanted
 
     int64_t tokens() const { return token_ids.dim(0); }
 };

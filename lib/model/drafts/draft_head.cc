@@ -6,6 +6,7 @@
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"
+#include "lib/model/layers/copy_rows.h"
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm {
@@ -22,19 +23,6 @@ std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
         group.layers.push_back(static_cast<int32_t>(layer));
     }
     return {group};
-}
-
-void copy_rows(const Context& context, const ConstTensorView& x, const TensorView& out) {
-    if (context.is_dry_run()) return;
-    const ComputeDevice device(context);
-    const size_t bytes = static_cast<size_t>(x.dim(1)) * dtype_bytes(x.dtype);
-    if (x.contiguous() && out.contiguous()) {
-        device.copy_within(context.stream, out.data, x.data, bytes * static_cast<size_t>(x.dim(0)));
-        return;
-    }
-    for (int64_t row = 0; row < x.dim(0); ++row) {
-        device.copy_within(context.stream, out.rows(row, 1).data, x.rows(row, 1).data, bytes);
-    }
 }
 
 // Clears the rows at position 0 of their texts. On a device it waits for the positions.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/host/thread_pool.h"
+#include "lib/model/forward_pass.h"
 #include "lib/model/loader.h"
 #include "lib/tensor/tensor.h"
 
@@ -55,6 +56,21 @@ class Driver {
         const ForwardContext forward = forward_context();
         const TensorView logits = model_.head(forward, run_blocks(forward));
         return {logits.as<float>(), logits.as<float>() + logits.numel()};
+    }
+
+    // States after `layers` blocks, side by side, of `tokens` of one new sequence, in one step.
+    std::vector<float> aux_hidden_of(std::span<const int32_t> tokens,
+                                     std::span<const int64_t> layers) {
+        lay_out({{add_sequence(), {tokens.begin(), tokens.end()}}});
+        const auto count = static_cast<int64_t>(tokens.size());
+        const auto width = static_cast<int64_t>(layers.size()) * model_.config().hidden_size;
+        std::vector<float> out(static_cast<size_t>(count * width));
+        const AuxHiddenStates aux{layers, TensorView(out.data(), DType::f32, {count, width})};
+        ForwardContext forward = forward_context();
+        forward.aux_hidden = &aux;
+        arena_.reset();
+        nvllm::run_blocks(model_, forward);
+        return out;
     }
 
     // The same of what the model says at its end.
