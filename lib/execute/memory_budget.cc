@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 namespace nvllm {
 namespace {
@@ -37,17 +38,23 @@ GroupNeed group_need(const MemoryRequest& request, const CacheLayout& group, int
     return {each, std::min(all - each, step)};
 }
 
-uint64_t block_bytes(const MemoryRequest& request, const CacheLayout& group) {
-    return static_cast<uint64_t>(group.bytes_per_token(request.kv_dtype)) *
+int64_t token_bytes(const CacheLayout& group, DType kv_dtype, std::span<const int64_t> of_drafts,
+                    size_t index) {
+    return group.bytes_per_token(kv_dtype) + (of_drafts.empty() ? 0 : of_drafts[index]);
+}
+
+uint64_t block_bytes(const MemoryRequest& request, size_t group) {
+    return static_cast<uint64_t>(token_bytes(request.groups[group], request.kv_dtype,
+                                             request.draft_bytes_per_token, group)) *
            static_cast<uint64_t>(request.block_size);
 }
 
 // Of all groups, for so many sequences of `length` tokens at once.
 uint64_t cache_bytes(const MemoryRequest& request, int64_t length, int64_t sequences) {
     uint64_t total = 0;
-    for (const CacheLayout& group : request.groups) {
-        total += block_bytes(request, group) *
-                 static_cast<uint64_t>(group_need(request, group, length).blocks(sequences));
+    for (size_t index = 0; index < request.groups.size(); ++index) {
+        const GroupNeed need = group_need(request, request.groups[index], length);
+        total += block_bytes(request, index) * static_cast<uint64_t>(need.blocks(sequences));
     }
     return total;
 }
@@ -266,15 +273,15 @@ int64_t most_blocks(const MemoryRequest& request) {
 // at once.
 void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
     plan.kv_tokens = INT64_MAX;
-    for (const CacheLayout& group : request.groups) {
-        const GroupNeed need = group_need(request, group, plan.max_model_len);
+    for (size_t index = 0; index < request.groups.size(); ++index) {
+        const GroupNeed need = group_need(request, request.groups[index], plan.max_model_len);
         const auto own =
             static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
         const auto blocks =
             std::max(std::min(own + need.shared, most_blocks(request)), need.blocks(1));
         plan.num_blocks.push_back(static_cast<int32_t>(blocks));
-        plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
-        plan.kv_bytes_per_token += group.bytes_per_token(request.kv_dtype);
+        plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, index);
+        plan.kv_bytes_per_token += plan.bytes_per_token(index);
         plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
         // One more, because a share of the blocks is rounded down.
         const auto needed = static_cast<double>(std::min(need.blocks(1) + 1, blocks));
@@ -290,8 +297,7 @@ void divide_host_blocks(const MemoryRequest& request, MemoryPlan& plan) {
     for (size_t group = 0; group < plan.num_blocks.size(); ++group) {
         const auto blocks = static_cast<int32_t>(std::min(share * plan.num_blocks[group], 1e9));
         plan.num_host_blocks.push_back(blocks);
-        plan.swap_bytes +=
-            static_cast<uint64_t>(blocks) * block_bytes(request, request.groups[group]);
+        plan.swap_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, group);
     }
 }
 
@@ -371,6 +377,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     plan.kv_budget_bytes = cache_budget(request, wanted);
     plan.kv_dtype = request.kv_dtype;
     plan.groups = request.groups;
+    plan.draft_bytes_per_token = request.draft_bytes_per_token;
     plan.block_size = request.block_size;
     plan.max_blocks = request.max_blocks;
     choose_context(request, wanted, plan);
@@ -394,10 +401,14 @@ MemoryPlan make_memory_plan(const MemoryRequest& request) {
     return plan;
 }
 
+int64_t MemoryPlan::bytes_per_token(size_t group) const {
+    return token_bytes(groups[group], kv_dtype, draft_bytes_per_token, group);
+}
+
 std::vector<uint64_t> MemoryPlan::block_bytes() const {
     std::vector<uint64_t> bytes;
-    for (const CacheLayout& group : groups) {
-        bytes.push_back(static_cast<uint64_t>(group.bytes_per_token(kv_dtype)) *
+    for (size_t group = 0; group < groups.size(); ++group) {
+        bytes.push_back(static_cast<uint64_t>(bytes_per_token(group)) *
                         static_cast<uint64_t>(block_size));
     }
     return bytes;

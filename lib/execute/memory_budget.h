@@ -31,6 +31,8 @@ struct MemoryRequest {
     int32_t block_size = 0;
     DType kv_dtype = DType::f32;
     std::vector<CacheLayout> groups;
+    // Of each group, what layers of a draft method take in its blocks; empty: there are none.
+    std::vector<int64_t> draft_bytes_per_token = {};
 };
 
 struct MemoryPlan {
@@ -44,9 +46,10 @@ struct MemoryPlan {
     int64_t kv_bytes_per_token = 0;  // all groups
     DType kv_dtype = DType::f32;
     std::vector<CacheLayout> groups;
-    std::vector<int32_t> num_blocks;       // per cache group
-    std::vector<int32_t> num_host_blocks;  // the same for swapped-out sequences
-    std::optional<int32_t> max_blocks;     // as in the request
+    std::vector<int64_t> draft_bytes_per_token;  // as in the request
+    std::vector<int32_t> num_blocks;             // per cache group
+    std::vector<int32_t> num_host_blocks;        // the same for swapped-out sequences
+    std::optional<int32_t> max_blocks;           // as in the request
     int32_t block_size = 0;
     int32_t max_model_len = 0;
     int64_t kv_tokens = 0;         // tokens the smallest group holds
@@ -63,6 +66,8 @@ struct MemoryPlan {
     // then those of one sequence. Empty: it fits.
     std::string shortage;
 
+    // Of a cache group, with the layers of a draft method.
+    int64_t bytes_per_token(size_t group) const;
     // Bytes of one block in each cache group.
     std::vector<uint64_t> block_bytes() const;
     // Of so many blocks of all groups, in the groups' proportions.

@@ -40,6 +40,7 @@ PlanExtras::PlanExtras(const BatchPlan& plan, int32_t vocab_size)
         const size_t rows = extras.drafts.token_ids.size() + 1;
         NVLLM_CHECK(extras.token_mask.empty() || extras.token_mask.size() == rows * mask_words_,
                     "a token mask has a row for each row that samples");
+        NVLLM_CHECK(extras.num_next_drafts >= 0, "fewer than no drafts are wanted");
     }
 }
 
@@ -52,6 +53,11 @@ std::span<const int32_t> PlanExtras::drafts(size_t entry) const {
     const EntryExtras* extras = find(entry);
     if (extras == nullptr) return {};
     return extras->drafts.token_ids;
+}
+
+int32_t PlanExtras::num_next_drafts(size_t entry) const {
+    const EntryExtras* extras = find(entry);
+    return extras == nullptr ? 0 : extras->num_next_drafts;
 }
 
 std::span<const uint32_t> PlanExtras::token_mask(size_t entry, int32_t row) const {

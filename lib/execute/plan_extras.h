@@ -22,6 +22,8 @@ class PlanExtras {
     // The tokens that row `row` of an entry may choose, u32 [(vocab + 31) / 32]; empty: all. Row 0
     // is the last known token, row i the i-th draft.
     std::span<const uint32_t> token_mask(size_t entry, int32_t row) const;
+    // Drafts that are wanted for the sequence's next entry.
+    int32_t num_next_drafts(size_t entry) const;
 
   private:
     const EntryExtras* find(size_t entry) const;

@@ -71,7 +71,14 @@ void check_step(const PlanEntry& entry, const EntryExtras& extras, const Sequenc
     check_tokens(step.candidates, vocab_size);
 }
 
-void check_next_drafts(const DraftTokens& drafts, int32_t vocab_size) {
+int32_t num_wanted(const BatchPlan& plan, uint32_t entry) {
+    const auto found = std::ranges::lower_bound(plan.extras, entry, {}, &EntryExtras::entry);
+    const bool is_there = found != plan.extras.end() && found->entry == entry;
+    return is_there ? found->num_next_drafts : 0;
+}
+
+void check_next_drafts(const DraftTokens& drafts, int32_t num_wanted, int32_t vocab_size) {
+    require(drafts.size() <= num_wanted, "proposes more drafts than were wanted");
     for (const int32_t id : drafts.token_ids) {
         require(id >= 0 && id < vocab_size, "names no token");
     }
@@ -83,7 +90,7 @@ void check_next_drafts(const DraftTokens& drafts, int32_t vocab_size) {
     }
 }
 
-void check_extras(const StepResult& result, int32_t vocab_size) {
+void check_extras(const BatchPlan& plan, const StepResult& result, int32_t vocab_size) {
     size_t next = 0;
     for (const StepExtras& extras : result.extras) {
         require(extras.entry >= next && extras.entry < result.sequences.size(),
@@ -96,7 +103,7 @@ void check_extras(const StepResult& result, int32_t vocab_size) {
             require(extras.accepted_rows[i] == static_cast<int32_t>(i) + 1,
                     "accepts rows that are no chain");
         }
-        check_next_drafts(extras.next_drafts, vocab_size);
+        check_next_drafts(extras.next_drafts, num_wanted(plan, extras.entry), vocab_size);
     }
 }
 
@@ -118,7 +125,7 @@ void check_step_result(const BatchPlan& plan, const StepResult& result, int32_t 
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         check_step(plan.entries[i], take_extras(extras, i), result.sequences[i], vocab_size);
     }
-    check_extras(result, vocab_size);
+    check_extras(plan, result, vocab_size);
 }
 
 }  // namespace nvllm

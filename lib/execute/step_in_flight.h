@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/device.h"
@@ -34,11 +35,13 @@ struct StepInFlight {
         result = {};
         logit_rows.clear();
         row_faults.clear();
+        next_drafts.clear();
     }
 
     StepResult result;
     std::vector<LogitRow> logit_rows;
-    std::vector<std::optional<Fault>> row_faults;  // of logit_rows
+    std::vector<std::optional<Fault>> row_faults;             // of logit_rows
+    std::vector<std::pair<size_t, DraftTokens>> next_drafts;  // by entry, ascending
     DeviceSampler sampler;
     Event done;
 };

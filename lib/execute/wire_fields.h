@@ -20,6 +20,9 @@ constexpr PoolingKind last_value(PoolingKind) { return PoolingKind::cls; }
 constexpr PooledValues last_value(PooledValues) { return PooledValues::tokens; }
 constexpr ScoreFunction last_value(ScoreFunction) { return ScoreFunction::softmax; }
 constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
+constexpr AuxLayerNumbering last_value(AuxLayerNumbering) {
+    return AuxLayerNumbering::behind_layer;
+}
 constexpr CacheLayout::Kind last_value(CacheLayout::Kind) { return CacheLayout::Kind::state; }
 
 template <typename Archive>
@@ -58,9 +61,21 @@ void fields(Archive& archive, CacheLayout& group) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, DraftReading& reading) {
+    auto& [aux_layers, masks_first_embedding] = reading;
+    archive(aux_layers, masks_first_embedding);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ProposerSetup& setup) {
+    auto& [method, model, target_directory, num_drafts, reading] = setup;
+    archive(method, model, target_directory, num_drafts, reading);
+}
+
+template <typename Archive>
 void fields(Archive& archive, WorkerSetup& setup) {
-    auto& [model, placement, worker, kv_groups, vocab_size] = setup;
-    archive(model, placement, worker, kv_groups, vocab_size);
+    auto& [model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups] = setup;
+    archive(model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups);
 }
 
 template <typename Archive>
@@ -126,8 +141,8 @@ void fields(Archive& archive, DraftTokens& drafts) {
 
 template <typename Archive>
 void fields(Archive& archive, EntryExtras& extras) {
-    auto& [entry, drafts, token_mask] = extras;
-    archive(entry, drafts, token_mask);
+    auto& [entry, drafts, token_mask, num_next_drafts] = extras;
+    archive(entry, drafts, token_mask, num_next_drafts);
 }
 
 template <typename Archive>
@@ -178,8 +193,8 @@ void fields(Archive& archive, StepExtras& extras) {
 
 template <typename Archive>
 void fields(Archive& archive, StepResult& result) {
-    auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, device] = result;
-    archive(plan_number, sequences, extras, swapped_bytes, swap_ms, device);
+    auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, device] = result;
+    archive(plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, device);
 }
 
 template <typename Archive>

@@ -31,18 +31,34 @@ bool can_sample_on(const ComputeDevice& device) {
 }
 
 // Copies blocks as the plan says; counts the bytes between device and host and their time.
-void move_blocks(const Context& context, const BatchPlan& plan, KvStorage& kv, StepResult& result) {
+void move_blocks(const Context& context, const BatchPlan& plan, KvStorage& kv,
+                 std::optional<DraftRunner>& drafts, StepResult& result) {
     const auto begin = std::chrono::steady_clock::now();
     kv.copy_blocks(context, plan.moves);
     if (!plan.num_blocks.empty()) kv.use_first(plan.num_blocks);
     result.swapped_bytes += kv.swap_out(context, plan.swaps_out);
     kv.copy_blocks(context, plan.copies);
     result.swapped_bytes += kv.swap_in(context, plan.swaps_in);
+    if (drafts) result.swapped_bytes += drafts->move_blocks(context, plan);
     if (result.swapped_bytes == 0) return;
     ComputeDevice(context).synchronize(context.stream);
     const std::chrono::duration<double, std::milli> passed =
         std::chrono::steady_clock::now() - begin;
     result.swap_ms = passed.count();
+}
+
+// Extras are in the order of the entries.
+void add_next_drafts(StepInFlight& step) {
+    std::vector<StepExtras>& extras = step.result.extras;
+    for (auto& [entry, drafts] : step.next_drafts) {
+        const auto index = static_cast<uint32_t>(entry);
+        auto place = std::ranges::lower_bound(extras, index, {}, &StepExtras::entry);
+        if (place == extras.end() || place->entry != index) {
+            place = extras.insert(
+                place, StepExtras{.entry = index, .accepted_rows = {}, .next_drafts = {}});
+        }
+        place->next_drafts = std::move(drafts);
+    }
 }
 
 }  // namespace
@@ -62,7 +78,8 @@ size_t Worker::scratch_bytes(Model& model, const LargestStep& step) {
 }
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
-               const ComputeDevice& device)
+               const ComputeDevice& device, std::unique_ptr<ModelProposer> proposer,
+               int32_t num_drafts)
     : model_(std::move(model)),
       threads_(threads),
       device_(device),
@@ -79,6 +96,9 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       host_(device),
       pooler_(*model_, host_, max_logit_rows(config.max_num_seqs)),
       logits_(device, threads, sequences_, runner_, host_) {
+    if (proposer != nullptr) {
+        drafts_.emplace(std::move(proposer), *model_, config, num_drafts, threads);
+    }
     if (device.is_cpu()) return;
     device.backend()->set_batch_invariant(device.id().index, config.batch_invariant);
 }
@@ -130,21 +150,27 @@ void Worker::begin(const BatchPlan& plan) {
     StepInFlight& step = next_step();
     StepResult& result = step.result;
     result.plan_number = plan.number;
-    move_blocks(context, plan, kv_, result);
+    move_blocks(context, plan, kv_, drafts_, result);
     sequences_.update(plan);
-    const ForwardContext batch = runner_.lay_out(context, plan, extras, sequences_, kv_.layers());
     result.sequences.resize(plan.entries.size());
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         result.sequences[i].sequence = plan.entries[i].sequence;
     }
-    if (!plan.entries.empty()) {
-        const ComputedStep computed = runner_.forward(batch, result.device);
-        pooler_.pool(batch, computed.hidden, plan, sequences_, result);
-        logits_.use(batch, computed, plan, extras, step);
-    }
+    compute(context, plan, extras, step);
     step.done.record(context.stream);
     in_flight_.push_back(std::move(free_.front()));
     free_.pop_front();
+}
+
+void Worker::compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
+                     StepInFlight& step) {
+    ForwardContext batch = runner_.lay_out(context, plan, extras, sequences_, kv_.layers());
+    if (plan.entries.empty()) return;
+    if (drafts_) batch.aux_hidden = drafts_->expect(context, batch.tokens());
+    const ComputedStep computed = runner_.forward(batch, step.result.device);
+    pooler_.pool(batch, computed.hidden, plan, sequences_, step.result);
+    logits_.use(batch, computed, plan, extras, step);
+    if (drafts_) drafts_->propose(batch, computed.hidden, plan, extras, sequences_, step);
 }
 
 StepResult Worker::finish() {
@@ -158,6 +184,7 @@ StepResult Worker::finish() {
         step.done.await();
     }
     logits_.finish(step);
+    add_next_drafts(step);
     sequences_.accept(step.result);
     return std::move(step.result);
 }

@@ -2,18 +2,21 @@
 //
 // Single-threaded towards its caller; inside, ops and sampling use the thread pool. It decides
 // nothing about requests: that is the scheduler's. Its parts: WorkerSequences (what is known),
-// ModelRunner (batch and model), StepLogits (tokens), Pooler (vectors), KvStorage (blocks).
+// ModelRunner (batch and model), StepLogits (tokens), Pooler (vectors), KvStorage (blocks),
+// DraftRunner (tokens that are proposed for the next step).
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "kernels/context.h"
 #include "lib/execute/host_rows.h"
 #include "lib/execute/kv_storage.h"
 #include "lib/execute/model_runner.h"
 #include "lib/execute/pooler.h"
+#include "lib/execute/propose/draft_runner.h"
 #include "lib/execute/step_in_flight.h"
 #include "lib/execute/step_logits.h"
 #include "lib/execute/worker_config.h"
@@ -28,9 +31,11 @@ namespace nvllm {
 class Worker {
   public:
     // Reserves key-value blocks and scratch for the largest step. `threads` outlives the worker.
-    // `device`: the one that the model's weights are on.
+    // `device`: the one that the model's weights are on. `proposer`: proposes up to `num_drafts`
+    // tokens to each sequence that wants some, on the CPU; null: none do.
     Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
-           const ComputeDevice& device = {});
+           const ComputeDevice& device = {}, std::unique_ptr<ModelProposer> proposer = nullptr,
+           int32_t num_drafts = 0);
     ~Worker();
 
     // Puts a step into the device's stream; on the CPU it is done on return. REQUIRES: plans come
@@ -63,6 +68,8 @@ class Worker {
     // The front of `free_`, emptied.
     StepInFlight& next_step();
     Context make_context();
+    void compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
+                 StepInFlight& step);
 
     std::unique_ptr<Model> model_;
     ThreadPool& threads_;
@@ -78,6 +85,7 @@ class Worker {
     HostRows host_;
     Pooler pooler_;
     StepLogits logits_;
+    std::optional<DraftRunner> drafts_;
     std::deque<std::unique_ptr<StepInFlight>> in_flight_;  // oldest first
     std::deque<std::unique_ptr<StepInFlight>> free_;       // kept for their memory
 };

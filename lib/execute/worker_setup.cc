@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/fault_points.h"
 #include "lib/base/log.h"
+#include "lib/execute/propose/proposer_methods.h"
 
 namespace nvllm {
 namespace {
@@ -17,15 +18,23 @@ bool same_geometry(const CacheLayout& one, const CacheLayout& other) {
            one.state_bytes == other.state_bytes;
 }
 
-void check_as_planned(const WorkerSetup& setup, const Model& model) {
-    if (model.config().vocab_size == setup.vocab_size &&
-        std::ranges::equal(model.kv_groups(), setup.kv_groups, same_geometry)) {
-        return;
-    }
+void check_as_planned(const std::filesystem::path& directory, const std::vector<CacheLayout>& found,
+                      const std::vector<CacheLayout>& planned, bool is_same = true) {
+    if (is_same && std::ranges::equal(found, planned, same_geometry)) return;
     throw Error(ErrorKind::bad_data,
                 fmt::format("{}: another model than the one this engine was started with; start it "
                             "anew",
-                            setup.model.directory.string()));
+                            directory.string()));
+}
+
+std::unique_ptr<ModelProposer> load_proposer(const WorkerSetup& setup, const Model& model,
+                                             ThreadPool& threads) {
+    if (!setup.proposer.enabled()) return nullptr;
+    ProposerSetup own = setup.proposer;
+    own.model.threads = &threads;
+    auto proposer = make_proposer(own, model.config(), ProposerUse::runs);
+    check_as_planned(own.model.directory, proposer->kv_groups(), setup.draft_kv_groups);
+    return proposer;
 }
 
 // What makes a device slow is said like everything else that is.
@@ -47,9 +56,12 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     const ComputeDevice device = open_device(setup.model.device);
     hear_warnings(device);
     std::unique_ptr<Model> model = load_model(options);
-    check_as_planned(setup, *model);
+    check_as_planned(options.directory, model->kv_groups(), setup.kv_groups,
+                     model->config().vocab_size == setup.vocab_size);
+    std::unique_ptr<ModelProposer> proposer = load_proposer(setup, *model, threads);
     const double loaded_s = clock.now_s();
-    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads, device);
+    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads, device,
+                                           std::move(proposer), setup.proposer.num_drafts);
     ready.weights_ms = (loaded_s - begin_s) * 1000.0;
     ready.worker_ms = (clock.now_s() - loaded_s) * 1000.0;
     return worker;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/host/cpu_placement.h"
+#include "lib/execute/propose/proposer_setup.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
 
@@ -20,6 +21,8 @@ struct WorkerSetup {
     // The model that memory and cache were planned for.
     std::vector<CacheLayout> kv_groups;
     int32_t vocab_size = 0;
+    ProposerSetup proposer;
+    std::vector<CacheLayout> draft_kv_groups;
 };
 
 // The times of a worker that is ready for its first plan.

@@ -75,6 +75,8 @@ struct EntryExtras {
     // The tokens that may be chosen, u32 [rows that sample, (vocab + 31) / 32]: bit i of word w is
     // token 32 w + i; empty: all.
     std::vector<uint32_t> token_mask;
+    // Drafts that the worker's model is asked for, for the sequence's next entry, at most so many.
+    int32_t num_next_drafts = 0;
 
     bool operator==(const EntryExtras&) const = default;
 };

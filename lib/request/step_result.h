@@ -69,6 +69,7 @@ struct StepResult {
     std::vector<StepExtras> extras = {};  // of some sequences, in their order
     uint64_t swapped_bytes = 0;           // copied to and from host memory
     double swap_ms = 0.0;                 // by that
+    double draft_ms = 0.0;                // that the drafts of the next step took
     DeviceCounts device = {};
 };
 

@@ -20,6 +20,8 @@ struct StepObservation {
     double fragmentation = 0.0;      // as DetailedCacheStats has it
     uint64_t swapped_bytes = 0;
     double swap_ms = 0.0;
+    int32_t num_proposed = 0;  // drafts of the next step that the worker proposed
+    double draft_ms = 0.0;     // of step_ms, by those
 };
 
 struct StepTimeConfig {

@@ -18,7 +18,7 @@ uint64_t total_bytes(const MemoryPlan& plan) {
 }
 
 uint64_t group_bytes(const MemoryPlan& plan, size_t group) {
-    return static_cast<uint64_t>(plan.groups[group].bytes_per_token(plan.kv_dtype)) *
+    return static_cast<uint64_t>(plan.bytes_per_token(group)) *
            static_cast<uint64_t>(plan.num_blocks[group]) * static_cast<uint64_t>(plan.block_size);
 }
 
@@ -30,7 +30,7 @@ Json groups_json(const MemoryPlan& plan) {
                           {"kv_heads", group.kv_heads},
                           {"head_dim", group.head_dim},
                           {"window", group.window},
-                          {"bytes_per_token", group.bytes_per_token(plan.kv_dtype)},
+                          {"bytes_per_token", plan.bytes_per_token(g)},
                           {"num_blocks", plan.num_blocks[g]},
                           {"bytes", group_bytes(plan, g)}});
     }
@@ -72,7 +72,7 @@ void add_groups(const MemoryPlan& plan, view::TextSheet& sheet) {
         rows.push_back({std::to_string(group.layers.size()), std::to_string(group.kv_heads),
                         std::to_string(group.head_dim),
                         group.window > 0 ? with_separators(group.window) : "none",
-                        with_separators(group.bytes_per_token(plan.kv_dtype)),
+                        with_separators(plan.bytes_per_token(g)),
                         with_separators(plan.num_blocks[g]), describe_bytes(group_bytes(plan, g))});
     }
     sheet.gap();

@@ -112,6 +112,10 @@ void StepRunner::conclude(InFlight& step, const std::optional<StepResult>& resul
     if (result) {
         record.swapped_bytes = result->swapped_bytes;
         record.swap_ms = result->swap_ms;
+        record.draft_ms = result->draft_ms;
+        for (const StepExtras& extras : result->extras) {
+            record.num_proposed += extras.next_drafts.size();
+        }
         record.device = result->device;
         device_counts_ += result->device;
         try {
@@ -169,6 +173,8 @@ void StepRunner::observe(const StepRecord& record) {
     step.num_draft_tokens = record.num_draft_tokens;
     step.swapped_bytes = record.swapped_bytes;
     step.swap_ms = record.swap_ms;
+    step.num_proposed = record.num_proposed;
+    step.draft_ms = record.draft_ms;
     parts_.scheduler.observe(step);
 }
 

@@ -34,16 +34,22 @@ void check_fits(const DraftHeadConfig& head, const ModelConfig& target,
     aux_layers(head, target.num_layers, options.reading.aux_layers);
 }
 
+CheckpointUse use_of(const DraftHeadLoadOptions& options) {
+    return options.headers_only ? CheckpointUse::headers : CheckpointUse::values;
+}
+
 }  // namespace
 
 std::unique_ptr<DraftHead> load_draft_head(const DraftHeadLoadOptions& options) {
     NVLLM_CHECK(options.threads != nullptr, "loading needs a thread pool");
     const DraftHeadConfig config = read_draft_head_config(options.directory);
     const bool is_own = config.method == DraftMethod::mtp;
-    if (!is_own) check_fits(config, read_model_config(options.target_directory), options);
+    const bool is_apart = !is_own || (!options.target_directory.empty() &&
+                                      options.target_directory != options.directory);
+    if (is_apart) check_fits(config, read_model_config(options.target_directory), options);
     const auto source =
         open_head_source(options.directory, resolve_dtype(config.block, options.dtype),
-                         *options.threads, open_device(options.device));
+                         *options.threads, open_device(options.device), use_of(options));
     DraftHeadParts parts =
         is_own ? load_mtp(config, options, *source) : load_eagle(config, options, *source);
     source->finish();

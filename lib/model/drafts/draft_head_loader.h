@@ -16,12 +16,13 @@ struct DraftHeadLoadOptions {
     // Of the head's own files, or of a model with next-token layers.
     std::filesystem::path directory;
     // Of the model that the head drafts for, which has the embedding and the output matrix that the
-    // head lacks. Not read for next-token layers.
+    // head lacks. Of next-token layers, which have their own model's, it is only compared.
     std::filesystem::path target_directory;
     // Of the operands of matmuls; empty: as the head's config says.
     std::optional<DType> dtype = std::nullopt;
     DraftReading reading = {};
     int64_t max_model_len = 0;  // longest sequence that will run; 0: the head's own limit
+    bool headers_only = false;  // for a plan of memory: weights without values
     ThreadPool* threads = nullptr;
     DeviceChoice device = {};
 };

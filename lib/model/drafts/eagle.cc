@@ -65,7 +65,8 @@ class EagleLoader {
         if (config_.has_own_embedding && !is_eagle) return;
         const ModelConfig target = read_model_config(options_.target_directory);
         const std::unique_ptr<CheckpointSource> shared = open_head_source(
-            options_.target_directory, source_.compute_type(), *options_.threads, source_.device());
+            options_.target_directory, source_.compute_type(), *options_.threads, source_.device(),
+            source_.has_values() ? CheckpointUse::values : CheckpointUse::headers);
         TargetVocabulary vocabulary = load_target_vocabulary(*shared, target);
         shared->finish();
         if (!config_.has_own_embedding) parts.token_embedding = std::move(vocabulary.embedding);

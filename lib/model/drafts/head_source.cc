@@ -10,9 +10,9 @@ namespace nvllm {
 
 std::unique_ptr<CheckpointSource> open_head_source(const std::filesystem::path& directory,
                                                    DType compute_type, ThreadPool& threads,
-                                                   const ComputeDevice& device) {
+                                                   const ComputeDevice& device, CheckpointUse use) {
     auto source = std::make_unique<CheckpointSource>(Checkpoint::open(directory), compute_type,
-                                                     threads, CheckpointUse::values, device);
+                                                     threads, use, device);
     if (auto found = read_quantization_config(directory)) {
         source->set_quantization(std::make_shared<const QuantizationConfig>(*std::move(found)));
     }

@@ -13,7 +13,8 @@ namespace nvllm {
 // The weights of a directory, quantized as its config says. Throws not_found or bad_data.
 std::unique_ptr<CheckpointSource> open_head_source(const std::filesystem::path& directory,
                                                    DType compute_type, ThreadPool& threads,
-                                                   const ComputeDevice& device);
+                                                   const ComputeDevice& device,
+                                                   CheckpointUse use = CheckpointUse::values);
 
 // A target's embedding [vocabulary, hidden] and output matrix.
 struct TargetVocabulary {

@@ -33,8 +33,9 @@ DraftPlanner::DraftPlanner(SchedulingContext& context, const RunningSet& running
     const SpeculationConfig& config = context.config.speculation;
     if (!config.enabled()) return;
     config.check();
-    if (config.adaptive) lengths_.emplace(config.free_rows);
-    if (proposer != nullptr) return;
+    by_worker_ = config.by_worker && proposer == nullptr;
+    if (config.adaptive) lengths_.emplace(config.free_rows, by_worker_);
+    if (proposer != nullptr || by_worker_) return;
     own_proposer_ = find_draft_method(config.method).make(config);
     proposer_ = own_proposer_.get();
 }
@@ -45,6 +46,7 @@ void DraftPlanner::add_to_entries(PlanBuilder& builder) {
     for (size_t i = 0; i < entries_.size(); ++i) {
         if (candidates_[i].length > 0) add_to_entry(builder, entries_[i], candidates_[i].length);
     }
+    if (by_worker_) ask_worker(builder);
 }
 
 void DraftPlanner::list_candidates(const PlanBuilder& builder) {
@@ -64,13 +66,14 @@ void DraftPlanner::list_candidates(const PlanBuilder& builder) {
     }
 }
 
-// Beside prompts, each token takes its time.
+// Beside prompts, each token takes its time. What the worker proposed was chosen before.
 void DraftPlanner::choose_lengths(const PlanBuilder& builder) {
     if (builder.plan.num_prefill_tokens() > 0) {
         candidates_.clear();
         entries_.clear();
         return;
     }
+    if (by_worker_) return;
     const int32_t most = context_.config.speculation.num_speculative_tokens;
     for (DraftCandidate& candidate : candidates_) candidate.most = std::min(candidate.most, most);
     lengths_->choose(candidates_, builder.plan.num_tokens());
@@ -88,6 +91,41 @@ void DraftPlanner::add_to_entry(PlanBuilder& builder, size_t index, int32_t most
     }
     if (drafts.empty() || !allocate(builder, index, drafts.size())) return;
     builder.add_drafts(index, std::move(drafts));
+}
+
+// A step with prompts verifies none: where a prompt goes on in the next step, none are wanted.
+void DraftPlanner::ask_worker(PlanBuilder& builder) {
+    list_next_candidates(builder);
+    if (lengths_) {
+        const bool goes_on = std::ranges::any_of(builder.entries, [](const PlannedEntry& entry) {
+            return entry.output == OutputKind::none;
+        });
+        if (goes_on) return;
+        // Each sequence that has its next token now computes it then.
+        const auto num_tokens =
+            std::ranges::count(builder.entries, OutputKind::sample, &PlannedEntry::output);
+        lengths_->choose(candidates_, static_cast<int32_t>(num_tokens));
+    }
+    for (size_t i = 0; i < entries_.size(); ++i) {
+        if (candidates_[i].length > 0) builder.ask_for_drafts(entries_[i], candidates_[i].length);
+    }
+}
+
+// After the token that this plan chooses and before the sequence's last one.
+void DraftPlanner::list_next_candidates(const PlanBuilder& builder) {
+    entries_.clear();
+    candidates_.clear();
+    for (size_t i = 0; i < builder.entries.size(); ++i) {
+        const PlannedEntry& entry = builder.entries[i];
+        const ScheduledSequence& scheduled = *entry.sequence;
+        if (entry.output != OutputKind::sample || !scheduled.request->request.speculative) continue;
+        const int32_t most = std::min(
+            {context_.config.speculation.num_speculative_tokens, context_.config.largest_step() - 1,
+             scheduled.sequence.longest_length - scheduled.sequence.num_tokens() - 2});
+        if (most <= 0) continue;
+        entries_.push_back(i);
+        candidates_.push_back({&scheduled.draft_history, most, most});
+    }
 }
 
 DraftTokens DraftPlanner::take_drafts(ScheduledSequence& scheduled) {
@@ -161,7 +199,8 @@ void DraftPlanner::learn(const ScheduledSequence& scheduled) {
 
 void DraftPlanner::observe(const StepObservation& step) {
     if (!lengths_ || step.num_prefill_tokens > 0 || step.num_tokens == 0) return;
-    lengths_->observe(step.num_tokens, step.num_draft_tokens, step.step_ms);
+    lengths_->observe(step.num_tokens, step.num_draft_tokens, step.step_ms,
+                      {step.num_proposed, step.draft_ms});
 }
 
 void DraftPlanner::take_next_drafts(const PlanInFlight& plan, const StepResult& result) {

@@ -1,7 +1,8 @@
 // Speculation: adds draft tokens to planned entries, and rolls rejected ones back at the commit.
 //
 // Drafts come from the worker's last result for the sequence, or from a proposer; how many, says
-// DraftLengths, where the configuration lets them become fewer. An entry with
+// DraftLengths, where the configuration lets them become fewer. Where the worker's model proposes
+// them, each plan asks for those of the next one. An entry with
 // drafts computes the last known token and the drafts after it; the worker accepts the drafts that
 // it would have chosen (Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
 // Decoding"). Until the commit the drafts are placeholders of the sequence: its next tokens are not
@@ -38,7 +39,7 @@ class DraftPlanner {
 
     // Adds drafts to entries that compute one known token and sample. The last change of a plan.
     void add_drafts(PlanBuilder& builder) {
-        if (proposer_ != nullptr || has_drafts_) add_to_entries(builder);
+        if (proposer_ != nullptr || has_drafts_ || by_worker_) add_to_entries(builder);
     }
     // Rejected drafts leave the plan's entries, before these are committed.
     void roll_back(PlanInFlight& plan, const StepResult& result,
@@ -54,6 +55,9 @@ class DraftPlanner {
     void list_candidates(const PlanBuilder& builder);
     void choose_lengths(const PlanBuilder& builder);
     void add_to_entry(PlanBuilder& builder, size_t entry, int32_t most);
+    // For the next plan, of the worker.
+    void ask_worker(PlanBuilder& builder);
+    void list_next_candidates(const PlanBuilder& builder);
     DraftTokens take_drafts(ScheduledSequence& scheduled);
     void count(ScheduledSequence& scheduled, int32_t num_drafted, const SequenceStep& step);
     int32_t max_drafts(const PlanBuilder& builder, const Sequence& sequence) const;
@@ -64,8 +68,10 @@ class DraftPlanner {
     std::unique_ptr<DraftProposer> own_proposer_;
     DraftProposer* proposer_;
     std::optional<DraftLengths> lengths_;  // empty: always as many as are proposed
+    bool by_worker_ = false;               // it is asked for some
     bool has_drafts_ = false;              // the worker has proposed some
-    // Of the plan under construction: entries that may have drafts, and how many each gets.
+    // Of the plan under construction or the next: entries that may have drafts, and how many each
+    // gets.
     std::vector<size_t> entries_;
     std::vector<DraftCandidate> candidates_;
 };

@@ -50,6 +50,15 @@ void PlanBuilder::add_drafts(size_t entry, DraftTokens&& tokens) {
     budget.spend_on_drafts(count);
 }
 
+void PlanBuilder::ask_for_drafts(size_t entry, int32_t count) {
+    const auto index = static_cast<uint32_t>(entry);
+    auto extras = std::ranges::lower_bound(plan.extras, index, {}, &EntryExtras::entry);
+    if (extras == plan.extras.end() || extras->entry != index) {
+        extras = plan.extras.insert(extras, {.entry = index, .drafts = {}, .token_mask = {}});
+    }
+    extras->num_next_drafts = count;
+}
+
 void PlanBuilder::drop_entry(ScheduledSequence& scheduled) {
     const auto is_victim = [&](const AddedSequence& added) {
         return added.sequence == scheduled.sequence.id;

@@ -58,6 +58,9 @@ struct PlanBuilder {
     // Draft tokens behind the last known token of an entry. REQUIRES: it samples; it has blocks for
     // them; entries get drafts in their order, and no entry is dropped afterwards.
     void add_drafts(size_t entry, DraftTokens&& tokens);
+    // The worker is asked for so many drafts of the sequence's next entry. REQUIRES: it samples; no
+    // entry is dropped afterwards.
+    void ask_for_drafts(size_t entry, int32_t count);
 
     // A preempted sequence leaves the plan, if it is in it: a victim may have been planned in this
     // step, because it computes more than one token or is a beam that was admitted.

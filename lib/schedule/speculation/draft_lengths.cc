@@ -2,6 +2,7 @@
 #include "lib/schedule/speculation/draft_lengths.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace nvllm {
 namespace {
@@ -19,6 +20,8 @@ constexpr double kFadesAll = 0.98;
 constexpr double kTrialShare = 0.01;
 // A trial that took longer, in steps without drafts, was interrupted by something else.
 constexpr double kDearestTrial = 4.0;
+// A trial of a model's drafts is not expected to take longer, in the same.
+constexpr double kDearestAhead = 0.9;
 // A step without drafts is measured again after so many with.
 constexpr int64_t kPlainEvery = 128;
 // The gain is looked for until so many further drafts made it smaller.
@@ -45,14 +48,32 @@ void DraftLengths::count(DraftHistory& history, int32_t num_drafted, int32_t num
     add(all_, kFadesAll, num_accepted, num_accepted < num_drafted);
 }
 
-void DraftLengths::observe(int32_t num_tokens, int32_t num_drafts, double step_ms) {
-    const double plain_ms = times_.estimate(num_tokens - num_drafts).value_or(step_ms);
-    times_.observe(num_tokens, step_ms);
+void DraftLengths::observe(int32_t num_tokens, int32_t num_drafts, double step_ms,
+                           const Drafting& drafting) {
+    const double own_ms = step_ms - drafting.ms;
+    const double plain_ms = times_.estimate(num_tokens - num_drafts).value_or(own_ms);
+    times_.observe(num_tokens, own_ms);
+    if (drafting.num_drafts > 0) draft_times_.observe(drafting.num_drafts, drafting.ms);
     trial_ms_ = std::min(trial_ms_ + kTrialShare * step_ms, plain_ms);
     if (trial_base_ms_ && num_drafts > 0) {
-        trial_ms_ -= std::clamp(step_ms - *trial_base_ms_, 0.0, kDearestTrial * plain_ms);
+        const double spent_ms = own_ms + drafted_ms_ - *trial_base_ms_;
+        trial_ms_ -= std::clamp(spent_ms, 0.0, kDearestTrial * plain_ms);
     }
-    trial_base_ms_.reset();
+    // A model that only caught up proposed nothing, so that nothing will be verified.
+    if (drafting.num_drafts == 0) {
+        trial_ms_ -= std::clamp(drafting.ms, 0.0, kDearestTrial * plain_ms);
+    }
+    trial_base_ms_ = std::exchange(next_trial_base_ms_, std::nullopt);
+    drafted_ms_ = drafting.ms;
+}
+
+// More tokens never take less time, whatever single measurements say.
+double DraftLengths::time_with(int32_t num_tokens, size_t num_drafts, double plain_ms) const {
+    const auto count = static_cast<int32_t>(num_drafts);
+    const double own_ms =
+        std::max(plain_ms, times_.estimate(num_tokens + count).value_or(plain_ms));
+    if (!is_ahead_ || count == 0) return own_ms;
+    return own_ms + draft_times_.estimate(count).value_or(0.0);
 }
 
 // Likeliest first. Every draft of a sequence is less likely than the one before it.
@@ -76,9 +97,7 @@ DraftLengths::Best DraftLengths::find_best(int32_t num_tokens, double plain_ms) 
     double step_ms = plain_ms;
     for (size_t count = 1; count <= offers_.size(); ++count) {
         made += offers_[count - 1].chance;
-        // More tokens never take less time, whatever single measurements say.
-        const int32_t size = num_tokens + static_cast<int32_t>(count);
-        step_ms = std::max(step_ms, times_.estimate(size).value_or(plain_ms));
+        step_ms = std::max(step_ms, time_with(num_tokens, count, plain_ms));
         const double gain = made / base * plain_ms / step_ms;
         if (gain > best.gain) best = {count, gain};
         if (count > best.num_drafts + kLooksFurther) break;
@@ -90,14 +109,14 @@ DraftLengths::Best DraftLengths::find_best(int32_t num_tokens, double plain_ms) 
 // each time: the likeliest may have nothing to propose.
 void DraftLengths::add_trial(std::span<DraftCandidate> candidates, size_t chosen, size_t best,
                              int32_t num_tokens, double plain_ms) {
-    const auto time_of = [&](size_t count) {
-        const int32_t size = num_tokens + static_cast<int32_t>(count);
-        return std::max(plain_ms, times_.estimate(size).value_or(plain_ms));
-    };
     const size_t count = std::min(std::max<size_t>(1, 2 * best), offers_.size());
-    const double chosen_ms = time_of(chosen);
-    if (time_of(count) - chosen_ms >= trial_ms_) return;
-    trial_base_ms_ = chosen_ms;
+    const double chosen_ms = time_with(num_tokens, chosen, plain_ms);
+    double trial_ms = time_with(num_tokens, count, plain_ms) - chosen_ms;
+    // A model's first drafts may have taken long: they are tried again when there is time for a
+    // step, and what they take is counted then.
+    if (is_ahead_) trial_ms = std::min(trial_ms, kDearestAhead * plain_ms);
+    if (trial_ms >= trial_ms_) return;
+    (is_ahead_ ? next_trial_base_ms_ : trial_base_ms_) = chosen_ms;
     size_t left = count - chosen;
     for (size_t i = 0; i < candidates.size() && left > 0; ++i) {
         DraftCandidate& candidate = candidates[next_trial_++ % candidates.size()];
@@ -109,7 +128,7 @@ void DraftLengths::add_trial(std::span<DraftCandidate> candidates, size_t chosen
 }
 
 void DraftLengths::choose(std::span<DraftCandidate> candidates, int32_t num_tokens) {
-    trial_base_ms_.reset();
+    (is_ahead_ ? next_trial_base_ms_ : trial_base_ms_).reset();
     for (DraftCandidate& candidate : candidates) candidate.length = 0;
     const std::optional<int64_t> age = times_.age(num_tokens);
     if (candidates.empty() || !age || *age >= kPlainEvery) return;

@@ -7,6 +7,9 @@
 //
 // Chances and times change only when drafts are tried, so some are tried that are not expected to
 // pay: their time is at most a hundredth of all.
+//
+// Drafts of a model take time themselves, in the step before the one that verifies them. Their
+// lengths are chosen a step ahead, and that time counts as part of the step that they are for.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +29,25 @@ struct DraftCandidate {
     int32_t length = 0;  // how many it gets
 };
 
+// Drafts that a step's worker proposed for the next step, and the part of its time that they took.
+struct Drafting {
+    int32_t num_drafts = 0;
+    double ms = 0.0;
+};
+
 class DraftLengths {
   public:
-    explicit DraftLengths(int32_t free_rows) : times_(free_rows) {}
+    // `is_ahead`: lengths are chosen for the step after the one that is planned.
+    explicit DraftLengths(int32_t free_rows, bool is_ahead = false)
+        : times_(free_rows), is_ahead_(is_ahead) {}
 
     // Sets the lengths. `num_tokens`: of the step without drafts, one of each sequence.
     void choose(std::span<DraftCandidate> candidates, int32_t num_tokens);
     // A step verified drafts of a sequence.
     void count(DraftHistory& history, int32_t num_drafted, int32_t num_accepted);
     // A step without prompts is done; `num_drafts` of its tokens were drafts.
-    void observe(int32_t num_tokens, int32_t num_drafts, double step_ms);
+    void observe(int32_t num_tokens, int32_t num_drafts, double step_ms,
+                 const Drafting& drafting = {});
 
     // The chance that the next draft of the sequence is right, as far as is known.
     double chance(const DraftHistory& history) const;
@@ -49,16 +61,23 @@ class DraftLengths {
         size_t num_drafts = 0;
         double gain = 1.0;  // tokens a millisecond, relative to a step without drafts
     };
+    // Of a step of `num_tokens` without drafts that verifies so many, which are proposed before.
+    double time_with(int32_t num_tokens, size_t num_drafts, double plain_ms) const;
     void list_offers(std::span<const DraftCandidate> candidates);
     Best find_best(int32_t num_tokens, double plain_ms) const;
     void add_trial(std::span<DraftCandidate> candidates, size_t chosen, size_t best,
                    int32_t num_tokens, double plain_ms);
 
     StepTimes times_;
+    bool is_ahead_;
+    StepTimes draft_times_{1};             // of so many drafts of a model
     DraftHistory all_;                     // of every sequence
     double trial_ms_ = 0.0;                // that trials may take now; below 0: some took longer
     size_t next_trial_ = 0;                // the candidates take turns
     std::optional<double> trial_base_ms_;  // of the step that was chosen last, without its trial
+    // Chosen ahead: the same of the step after that, and what its drafts took before it.
+    std::optional<double> next_trial_base_ms_;
+    double drafted_ms_ = 0.0;
     std::vector<Offer> offers_;
 };
 

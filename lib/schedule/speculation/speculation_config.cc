@@ -21,8 +21,8 @@ void require_in(const char* key, int32_t value, int32_t least, int32_t most) {
 }  // namespace
 
 void SpeculationConfig::check() const {
-    if (!enabled()) return;
-    find_draft_method(method);
+    if (!enabled() && !by_worker) return;
+    if (!by_worker) find_draft_method(method);
     require_in("num_speculative_tokens", num_speculative_tokens, 1, kMostDrafts);
     require_in("prompt_lookup_max", prompt_lookup_max, 1, kMostLookup);
     require_in("prompt_lookup_min", prompt_lookup_min, 1, prompt_lookup_max);

@@ -10,7 +10,9 @@ namespace nvllm {
 inline constexpr int32_t kMostDrafts = 32;
 
 struct SpeculationConfig {
-    std::string method;                  // a row of proposers.cc; empty: nothing is proposed
+    // A row of proposers.cc, or of the worker's methods; empty: nothing is proposed.
+    std::string method;
+    bool by_worker = false;              // the method is one of the worker's
     int32_t num_speculative_tokens = 4;  // drafts of a sequence in a step: 1 to kMostDrafts
     // Whether they become fewer, or none, where they do not pay (draft_lengths.h). Else a sequence
     // always gets as many as are proposed.

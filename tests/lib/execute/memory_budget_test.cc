@@ -43,6 +43,23 @@ TEST_CASE("bytes per token of published shapes") {
     CHECK(make_memory_plan(request).kv_bytes_per_token == 163840 + 80 * 8 * 2 * 4);
 }
 
+TEST_CASE("layers of a draft take their part of every block") {
+    MemoryRequest request = small_request();
+    request.groups = {full_group(4, 2, 64), full_group(2, 2, 64, 128)};
+    request.kv_cache_bytes = uint64_t{40} << 20;
+    request.swap_bytes = uint64_t{4} << 20;
+    const MemoryPlan without = make_memory_plan(request);
+    request.draft_bytes_per_token = {512, 0};
+    const MemoryPlan with = make_memory_plan(request);
+    CHECK(with.kv_bytes_per_token == without.kv_bytes_per_token + 512);
+    CHECK(with.bytes_per_token(0) == without.bytes_per_token(0) + 512);
+    CHECK(with.block_bytes() ==
+          std::vector<uint64_t>{without.block_bytes()[0] + 512 * 16, without.block_bytes()[1]});
+    CHECK(with.kv_bytes <= *request.kv_cache_bytes);
+    CHECK(with.swap_bytes <= request.swap_bytes);
+    CHECK(with.num_blocks[0] < without.num_blocks[0]);
+}
+
 TEST_CASE("no more blocks than all slots can use") {
     const MemoryPlan plan = make_memory_plan(small_request());
     CHECK(plan.max_model_len == 2048);

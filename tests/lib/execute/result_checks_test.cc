@@ -41,7 +41,8 @@ StepResult three_answers() {
 BatchPlan entries_with_drafts() {
     BatchPlan plan = three_entries();
     plan.entries[0].count = 4;
-    plan.extras.push_back({.entry = 0, .drafts = {{7, 8, 9}, {}}, .token_mask = {}});
+    plan.extras.push_back(
+        {.entry = 0, .drafts = {{7, 8, 9}, {}}, .token_mask = {}, .num_next_drafts = 2});
     return plan;
 }
 
@@ -98,6 +99,9 @@ TEST_CASE("accepted drafts are those of the plan, and one token follows them") {
             result.extras[0].accepted_rows = {1, 3};
         },
         [](StepResult& result) { result.extras[0].next_drafts.token_ids[1] = kVocab; },
+        [](StepResult& result) {
+            result.extras[0].next_drafts = {{1, 2, 3}, {}};
+        },
         [](StepResult& result) { result.extras[0].next_drafts.parents = {0}; },
         [](StepResult& result) {
             result.extras[0].next_drafts.parents = {0, 2};

@@ -94,7 +94,8 @@ TEST_CASE("fields are those that were sent") {
 TEST_CASE("drafts with parents, masks and adapters come back, and so do accepted rows") {
     BatchPlan plan = decode_plan(3);
     plan.added.emplace_back().adapter = 12;
-    plan.extras.push_back({.entry = 0, .drafts = {{5, 6, 7}, {0, 0, 2}}, .token_mask = {}});
+    plan.extras.push_back(
+        {.entry = 0, .drafts = {{5, 6, 7}, {0, 0, 2}}, .token_mask = {}, .num_next_drafts = 4});
     plan.extras.push_back({.entry = 2, .drafts = {}, .token_mask = {0xffffffffu, 0, 1u << 31}});
     Bytes frame;
     write_frame(plan, frame);
@@ -112,8 +113,9 @@ TEST_CASE("lengths inside extras take no memory that is not there") {
     plan.extras.push_back({.entry = 0, .drafts = {{5}, {0}}, .token_mask = {1}});
     Bytes frame;
     write_frame(plan, frame);
-    // Each of the last three lists is a length of 4 bytes and one number of 4 bytes.
-    for (const size_t from_end : {8, 16, 24}) {
+    // Each of the last three lists is a length of 4 bytes and one number of 4 bytes; a number
+    // follows them.
+    for (const size_t from_end : {12, 20, 28}) {
         Bytes changed = frame;
         std::memset(changed.data() + changed.size() - from_end, 0xff, 4);
         CHECK_THROWS_AS(read_payload<BatchPlan>(payload_of(changed)), Error);

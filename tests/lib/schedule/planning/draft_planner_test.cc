@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,65 @@ TEST_CASE("drafts of the worker are planned next, and not when they are stale") 
     }
     simulation.run();
     CHECK(simulation.all_well());
+}
+
+SchedulerConfig by_worker(bool adaptive) {
+    SchedulerConfig config = small_config();
+    config.speculation.method = "draft_model";
+    config.speculation.by_worker = true;
+    config.speculation.num_speculative_tokens = 3;
+    config.speculation.adaptive = adaptive;
+    return config;
+}
+
+// Of each entry of the last plan, the drafts that it asks for.
+std::vector<int32_t> asked_for(const Simulation& simulation) {
+    std::vector<int32_t> counts(simulation.last_plan.entries.size(), 0);
+    for (const EntryExtras& extras : simulation.last_plan.extras) {
+        counts[extras.entry] = extras.num_next_drafts;
+    }
+    return counts;
+}
+
+TEST_CASE("a worker's model is asked for the drafts of the next entry") {
+    Simulation simulation(by_worker(false), small_cache(), kEndless);
+    RandomDrafts drafts(kEndless, 3, 3, 0);
+    simulation.worker.propose = [&](std::span<const int32_t> tokens, int32_t index) {
+        return drafts.draft(tokens, index);
+    };
+    Request off = endless(2, 5, 12);
+    off.speculative = false;
+    simulation.add(endless(1, 6, 12));
+    simulation.add(off);
+    simulation.step();
+    CHECK(asked_for(simulation) == std::vector<int32_t>{3, 0});
+    while (simulation.num_finished < 2) {
+        simulation.step();
+        for (size_t i = 0; i < simulation.last_plan.entries.size(); ++i) {
+            const PlanEntry& entry = simulation.last_plan.entries[i];
+            // The longest text has 18 tokens. After those that are known come one that this step
+            // chooses, the drafts, and one after them.
+            const int32_t known = entry.first + 1;
+            const int32_t most = entry.sequence == 1 ? std::clamp(18 - known - 2, 0, 3) : 0;
+            CHECK(asked_for(simulation)[i] == most);
+        }
+    }
+    CHECK(simulation.scheduler.stats().speculation.accepted_tokens > 0);
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("no drafts are asked for while a prompt goes on, unless always") {
+    for (const bool adaptive : {true, false}) {
+        SchedulerConfig config = by_worker(adaptive);
+        config.max_num_batched_tokens = 8;
+        Simulation simulation(config, small_cache(), kEndless);
+        simulation.add(endless(1, 4, 30));
+        simulation.step();
+        simulation.add(endless(2, 20, 3));
+        simulation.step();
+        REQUIRE(entries(simulation).size() == 2);
+        CHECK(asked_for(simulation) == std::vector<int32_t>{adaptive ? 0 : 3, 0});
+    }
 }
 
 TEST_CASE("drafts get only what is left of tokens and blocks, and preempt no sequence") {

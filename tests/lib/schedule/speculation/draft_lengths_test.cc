@@ -138,5 +138,58 @@ TEST_CASE("draft lengths: a step whose size was never measured without drafts ha
     lengths.choose({}, 1);
 }
 
+// A model makes the drafts, in the step before the one that verifies them.
+struct DraftingMachine {
+    double right;         // of each draft
+    double ms_per_draft;  // of the model's pass
+    DraftLengths lengths{8, true};
+    DraftHistory history = {};
+    std::mt19937 random{11};
+    int32_t pending = 0;
+    double ms = 0.0;
+    int64_t tokens = 0;
+
+    double gain(int steps) {
+        ms = 0.0;
+        tokens = 0;
+        for (int i = 0; i < steps; ++i) step();
+        return static_cast<double>(tokens) / ms * bound_by_memory(1);
+    }
+
+    void step() {
+        std::vector<DraftCandidate> candidates = {{&history, 4, 0}};
+        lengths.choose(candidates, 1);
+        int32_t num_right = 0;
+        while (num_right < pending && std::uniform_real_distribution<>(0.0, 1.0)(random) < right) {
+            ++num_right;
+        }
+        if (pending > 0) lengths.count(history, pending, num_right);
+        const int32_t next = candidates[0].length;
+        const double draft_ms = next * ms_per_draft;
+        const double step_ms = bound_by_memory(1 + pending) + draft_ms;
+        lengths.observe(1 + pending, pending, step_ms, {next, draft_ms});
+        tokens += 1 + num_right;
+        ms += step_ms;
+        pending = next;
+    }
+};
+
+TEST_CASE("draft lengths: a cheap model's drafts are used, a dear one's are not") {
+    // At 0.8, four drafts make 3.36 tokens in the time of a step and of four passes.
+    DraftingMachine cheap{0.8, 0.5};
+    cheap.gain(600);
+    const double best = 3.36 * bound_by_memory(1) / (bound_by_memory(5) + 4 * 0.5);
+    CHECK(cheap.gain(1000) > 0.9 * best);
+    for (const double ms_per_draft : {9.0, 30.0}) {
+        CAPTURE(ms_per_draft);
+        DraftingMachine dear{0.8, ms_per_draft};
+        dear.gain(600);
+        CHECK(dear.gain(2000) > 0.97);
+    }
+    DraftingMachine wrong{0.0, 0.5};
+    wrong.gain(600);
+    CHECK(wrong.gain(2000) > 0.97);
+}
+
 }  // namespace
 }  // namespace nvllm

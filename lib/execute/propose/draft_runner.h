@@ -1,0 +1,123 @@
+// Proposes the drafts of the next step by a model or a head, when a step's tokens are chosen.
+//
+// A first pass computes the rows that are missing: of a head the same rows as the target in each
+// step, whose states are there no longer after it; of a draft model those of sequences that want
+// drafts, so that without drafts it takes no time. Behind it each pass makes one draft of every
+// sequence that wants some, greedily. Of a head the last row of a block may have been computed with
+// another token after it, by the sequence that the block is shared with: drafts there may be worse,
+// answers are the same.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/context.h"
+#include "lib/execute/batch_builder.h"
+#include "lib/execute/plan_extras.h"
+#include "lib/execute/propose/draft_storage.h"
+#include "lib/execute/propose/model_proposer.h"
+#include "lib/execute/step_in_flight.h"
+#include "lib/execute/worker_config.h"
+#include "lib/execute/worker_sequences.h"
+#include "lib/model/model.h"
+#include "lib/model/step_scratch.h"
+#include "lib/request/batch_plan.h"
+
+namespace nvllm {
+
+class DraftRunner {
+  public:
+    // `num_drafts`: of a sequence in a step, at most. `target` and `threads` outlive it. The target
+    // computes on the CPU.
+    DraftRunner(std::unique_ptr<ModelProposer> proposer, Model& target, const WorkerConfig& config,
+                int32_t num_drafts, ThreadPool& threads);
+
+    const ModelProposer& proposer() const { return *proposer_; }
+    const DraftStorage& storage() const { return storage_; }
+
+    // What the plan does to blocks; the bytes between device and host.
+    uint64_t move_blocks(const Context& context, const BatchPlan& plan) {
+        return storage_.move_blocks(context, plan);
+    }
+    // Before the target's pass over so many rows: the states that it is to keep; null: none.
+    const AuxHiddenStates* expect(const Context& context, int64_t tokens);
+    // Fills step.next_drafts and the time that they took. A sequence of which too many rows are
+    // missing gets none and is caught up. `hidden`: of the target's pass, [tokens,
+    // hidden]. REQUIRES: step.result has the tokens that the plan's entries choose, which
+    // `sequences` do not know yet.
+    void propose(const ForwardContext& batch, const TensorView& hidden, const BatchPlan& plan,
+                 const PlanExtras& extras, const WorkerSequences& sequences, StepInFlight& step);
+
+    // What its passes take of scratch beside the target's largest step. The weights may have no
+    // values.
+    static size_t scratch_bytes(ModelProposer& proposer, int64_t target_hidden,
+                                const LargestStep& step, int32_t max_num_seqs);
+
+  private:
+    // The rows of an entry, and its drafts.
+    struct Chain {
+        size_t entry = 0;
+        const WorkerSequence* sequence = nullptr;
+        int32_t first = 0;         // row of the first pass
+        int32_t count = 0;         // of those
+        int32_t num_computed = 0;  // rows of the target
+        int32_t num_wanted = 0;
+        int64_t first_of_target = 0;     // row of the target's pass with the same position
+        std::vector<int32_t> following;  // tokens after those that the sequence knows: drafts last
+        size_t num_chosen = 0;           // of `following`, no drafts
+        // The sequence's block tables with more blocks, where drafts lie behind them.
+        std::vector<std::vector<int32_t>> tables;
+
+        // Position of the row that the `pass`-th draft follows.
+        int32_t last_position(int32_t pass) const { return first + count - 1 + pass; }
+    };
+
+    Context own_context(const Context& context);
+    void list_chains(const BatchPlan& plan, const PlanExtras& extras,
+                     const WorkerSequences& sequences, const StepResult& result);
+    // Whether rows are computed when drafts are wanted, and not when the target computes its own.
+    bool is_late() const { return proposer_->tokens_ahead() == 0 && storage_.counts_rows(); }
+    // `room`: rows that a first pass over missing rows may have.
+    Chain chain_of(const PlanEntry& entry, const WorkerSequence& sequence, int32_t num_wanted,
+                   std::span<const int32_t> chosen, int32_t room) const;
+    // The rows of the first pass that are as many as the target has computed.
+    void choose_computed_rows(const PlanEntry& entry, int32_t num_known, Chain& chain) const;
+    // Those that are missing, as far as a pass has room for them.
+    void choose_missing_rows(int32_t num_known, int32_t room, Chain& chain) const;
+    void note_filled();
+    // The part of the first pass's time that drafts take in each step.
+    double usual_share() const;
+    void lengthen_tables(Chain& chain, size_t index) const;
+    BatchRow row_of(const Chain& chain, int32_t pass) const;
+    // Lays out the rows of a pass: of all chains the first, later of those that want more.
+    ForwardContext lay_out(const Context& context, std::span<Chain* const> chains, int32_t pass);
+    // Tokens that the method does not know become others: they may follow all the same.
+    void limit_tokens(const ForwardContext& batch) const;
+    // The states that the first pass reads of the target.
+    ConstTensorView states_of_target(const Context& context, const TensorView& hidden);
+    // Adds the likeliest token to each chain. states: [chains, width] of their last rows.
+    void add_drafts(const Context& context, const ConstTensorView& states,
+                    std::span<Chain* const> chains);
+    void add_chains(const Context& context, const TensorView& states);
+    ConstTensorView indices_view() const;
+
+    std::unique_ptr<ModelProposer> proposer_;
+    Model& target_;
+    int64_t max_logit_rows_;
+    int32_t block_size_;
+    int32_t max_rows_;  // of a first pass over missing rows
+    ScratchArena arena_;
+    DraftStorage storage_;
+    BatchBuilder builder_;
+    AuxHiddenStates aux_;
+    // Of the step at hand.
+    std::vector<Chain> chains_;
+    std::vector<Chain*> wanting_;
+    std::vector<BatchRow> rows_;
+    std::vector<int32_t> indices_;
+    std::vector<GroupTables> tables_;
+};
+
+}  // namespace nvllm

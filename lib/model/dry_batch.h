@@ -1,0 +1,33 @@
+// A batch of views without memory, for passes that only tell how much scratch they take.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/host/dry_run.h"
+#include "lib/model/model.h"
+
+namespace nvllm {
+
+// Sequences of one token each, of which there cannot be more.
+class DryBatch {
+  public:
+    // `groups` hold layers 0 to num_layers - 1. `dry` outlives it.
+    DryBatch(std::span<const CacheLayout> groups, int32_t num_layers, const DryRun& dry,
+             int64_t tokens);
+    DryBatch(const DryBatch&) = delete;
+    DryBatch& operator=(const DryBatch&) = delete;
+
+    const ForwardContext& batch() const { return batch_; }
+
+  private:
+    void add(const CacheLayout& group, int64_t tokens);
+
+    const DryRun& dry_;
+    std::vector<KvLayer> kv_;
+    std::vector<GroupTables> tables_;
+    ForwardContext batch_;
+};
+
+}  // namespace nvllm
