@@ -92,15 +92,17 @@ struct SchedulingOptions {
     SchedulerConfig scheduler;
 };
 
-// Tokens that are proposed and verified several in a step; speculation_config() reads it.
+// Tokens that are proposed and verified several in a step; speculation_settings() reads it.
 struct SpeculationOptions {
     std::string config;  // a JSON object; empty: none
     // The same as these keys of it.
     std::string method = "auto";
+    std::string draft_model;
     std::optional<int32_t> num_speculative_tokens;
 
     bool is_asked_for() const {
-        return !config.empty() || method != "auto" || num_speculative_tokens.has_value();
+        return !config.empty() || method != "auto" || !draft_model.empty() ||
+               num_speculative_tokens.has_value();
     }
 };
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <numeric>
+#include <span>
 
 #include "kernels/ops/backend_ops.h"
 #include "kernels/ops/open_backend.h"
@@ -50,8 +52,9 @@ int32_t device_block_tokens(const BlockSize& size, int32_t tokens) {
 }
 
 // A size in bytes is counted in keys and values of all layers together.
-int32_t block_tokens(const BlockSize& size, const ModelMetadata& metadata, DType kv_dtype) {
-    int64_t bytes_per_token = 0;
+int32_t block_tokens(const BlockSize& size, const ModelMetadata& metadata,
+                     std::span<const int64_t> of_drafts, DType kv_dtype) {
+    int64_t bytes_per_token = std::accumulate(of_drafts.begin(), of_drafts.end(), int64_t{0});
     for (const CacheLayout& group : metadata.kv_groups) {
         bytes_per_token += group.bytes_per_token(kv_dtype);
     }
@@ -59,9 +62,9 @@ int32_t block_tokens(const BlockSize& size, const ModelMetadata& metadata, DType
 }
 
 // A block's scales lie behind its int8 values, at multiples of four bytes.
-void check_scales_fit(const MemoryRequest& request) {
+void check_scales_fit(const MemoryRequest& request, const std::vector<CacheLayout>& groups) {
     if (request.kv_dtype != DType::i8) return;
-    for (const CacheLayout& group : request.groups) {
+    for (const CacheLayout& group : groups) {
         if (group.bytes_per_token(DType::i8) * request.block_size % 4 == 0) continue;
         throw Error(ErrorKind::usage,
                     fmt::format("--kv-cache-dtype int8: blocks of {} tokens of heads of {} do not "
@@ -82,7 +85,8 @@ void add_device(const ChosenDevice& device, const BlockSize& block_size, MemoryR
     if (!request.utilization) request.utilization = kDeviceUtilization;
 }
 
-MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& metadata) {
+MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& metadata,
+                             const DraftChoice& drafts) {
     const SchedulerConfig& scheduler = config.scheduling.scheduler;
     MemoryRequest request = config.memory;
     request.weight_bytes = metadata.weight_bytes;
@@ -96,9 +100,13 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& me
     request.max_num_batched_tokens = scheduler.max_num_batched_tokens;
     request.whole_prompts = metadata.config.encoder;
     request.kv_dtype = kv_cache_type(config.kv_cache.dtype).value_or(metadata.kv_dtype);
-    request.block_size = block_tokens(config.kv_cache.block_size, metadata, request.kv_dtype);
+    request.draft_bytes_per_token = draft_bytes_per_token(drafts, metadata, request.kv_dtype);
+    request.block_size = block_tokens(config.kv_cache.block_size, metadata,
+                                      request.draft_bytes_per_token, request.kv_dtype);
     request.groups = metadata.kv_groups;
-    check_scales_fit(request);
+    check_scales_fit(request, request.groups);
+    if (drafts.proposer != nullptr) check_scales_fit(request, drafts.proposer->kv_groups());
+    add_drafts(drafts, metadata, request);
     return request;
 }
 
@@ -140,8 +148,8 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
 
 // A step that is planned ahead begins with a token that is not known yet, so that nothing can be
 // proposed after it.
-void check_speculation(const EngineConfig& config) {
-    if (!speculation_config(config.speculation).enabled()) return;
+void check_speculation(const EngineConfig& config, const DraftChoice& drafts) {
+    if (!drafts.speculation.enabled()) return;
     if (!config.scheduling.async_scheduling) return;
     throw Error(ErrorKind::usage,
                 "--async-scheduling plans a step before the tokens are known after which "
@@ -166,11 +174,14 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.options.device = metadata.device.choice;
     metadata.model = model_metadata(metadata.options);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
-    check_speculation(config);
+    metadata.drafts = is_mock(config)
+                          ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
+                          : choose_drafts(config, metadata.options, metadata.model);
+    check_speculation(config, metadata.drafts);
     metadata.config.scheduling.async_scheduling =
         config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
     check_device_attends(metadata.device, metadata.model.kv_groups);
-    metadata.memory = memory_request(metadata.config, metadata.model);
+    metadata.memory = memory_request(metadata.config, metadata.model, metadata.drafts);
     add_device(metadata.device, config.kv_cache.block_size, metadata.memory);
     check_device_stores(metadata.device, metadata.memory.kv_dtype);
     return metadata;
@@ -190,7 +201,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
                                  const MemoryPlan& plan) {
     const ModelConfig& model = metadata.model.config;
     SchedulerConfig scheduler = config.scheduling.scheduler;
-    scheduler.speculation = speculation_config(config.speculation);
+    scheduler.speculation = metadata.drafts.speculation;
     scheduler.speculation.free_rows =
         metadata.device.is_cpu() ? kCpuSteps.free_rows : kDeviceSteps.free_rows;
     scheduler.max_model_len = plan.max_model_len;
@@ -216,6 +227,10 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     setup.worker.activations = metadata.model.activations;
     setup.kv_groups = metadata.model.kv_groups;
     setup.vocab_size = metadata.model.config.vocab_size;
+    setup.proposer = metadata.drafts.setup;
+    if (metadata.drafts.proposer != nullptr) {
+        setup.draft_kv_groups = metadata.drafts.proposer->kv_groups();
+    }
     if (config.compute.isolation == Isolation::thread)
         return std::make_unique<LocalExecutor>(setup);
     return std::make_unique<RemoteExecutor>(setup, find_worker_program());

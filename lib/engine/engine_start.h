@@ -7,6 +7,7 @@
 #include "kernels/host/cpu_placement.h"
 #include "lib/cache/cache_manager.h"
 #include "lib/engine/device_choice.h"
+#include "lib/engine/draft_choice.h"
 #include "lib/engine/engine_config.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/execute/step_executor.h"
@@ -22,6 +23,7 @@ struct EngineMetadata {
     CpuPlacement placement;
     ChosenDevice device;
     ModelMetadata model;
+    DraftChoice drafts;
     MemoryRequest memory;
 };
 

@@ -84,7 +84,8 @@ void check_model_choice(const EngineConfig& config) {
     tokenizer_directory(config, model);
     chosen_generation_config(config, model);
     read_chat_template(config.model.chat_template);
-    speculation_config(config.speculation);
+    const SpeculationSettings speculation = speculation_settings(config.speculation);
+    if (!speculation.draft_model.empty()) resolve(config, speculation.draft_model);
 }
 
 }  // namespace nvllm

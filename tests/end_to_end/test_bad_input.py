@@ -73,9 +73,9 @@ class BadInput(unittest.TestCase):
         self.fails(USAGE, "-m", DEMO, "-m", self.model, "-p", "x", says=[DEMO, str(self.model)])
 
     def test_flags_of_llama_cpp_have_an_answer(self):
-        for arguments, says in ((("-ngl", "99"), "--device"), (("--lora", "x.gguf"), "adapters"), (("-e",), "bash"),
-                                (("-md", "small"), "draft models")):
+        for arguments, says in ((("-ngl", "99"), "--device"), (("--lora", "x.gguf"), "adapters"), (("-e",), "bash")):
             self.fails(USAGE, "-m", DEMO, "-p", "x", *arguments, says=[arguments[0], says])
+        self.fails(NO_INPUT, "-m", DEMO, "-p", "x", "-md", "small", says=["small"])
         run("-m", DEMO, "-p", "Once", "-n", "-1", "-s", "-1", "-t", "-1", "--top-k", "-1", "-c", "16")
         done = run("-m", DEMO, "-p", "Once", "-n", "3", "-c", "64", "-i", "-fa", "on", "--mlock", "--no-mmap", "-ub", "32",
                    "-np", "2", "-ctk", "f16", "--jinja")

@@ -1,12 +1,20 @@
 """Ids, logprobs and texts are the same bit for bit with proposed tokens and without, whatever else happens."""
 
+import array
 import json
+import math
 import os
 import pathlib
+import random
+import re
 import tempfile
 import unittest
 
-from programs import DEMO, run, run_jsonl
+from programs import DEMO, SHARED, SOURCE, needs_shared, run, run_jsonl
+
+DRAFT = str(SOURCE / "models" / "demo-draft")
+HEADS = SHARED / "drafts"
+STORIES260K = SHARED / "models" / "stories260k"
 
 # Texts that repeat themselves, so that there is something to propose, and some that do not.
 STORIES = ("Tom had a red ball. Tom had a red ball. Tom had a red",
@@ -51,6 +59,34 @@ def config(count, method="ngram", **others):
     return json.dumps({"method": method, "num_speculative_tokens": count, "prompt_lookup_min": 1, "adaptive": False, **others})
 
 
+def write_next_token_layer(folder):
+    """A random one in MiMo's layout, with the hidden size and the vocabulary of the model under test."""
+    hidden, inner, heads, kv_heads, width, vocabulary = 256, 64, 2, 1, 64, 2048
+    name = "model.mtp_layers.0"
+    shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "lm_head.weight": (vocabulary, hidden), f"{name}.input_proj.weight": (hidden, 2 * hidden),
+              f"{name}.self_attn.o_proj.weight": (hidden, heads * width), f"{name}.mlp.down_proj.weight": (hidden, inner)}
+    shapes |= {f"{name}.mlp.{part}_proj.weight": (inner, hidden) for part in ("gate", "up")}
+    for part, rows in (("q", heads * width), ("k", kv_heads * width), ("v", kv_heads * width)):
+        shapes |= {f"{name}.self_attn.{part}_proj.weight": (rows, hidden), f"{name}.self_attn.{part}_proj.bias": (rows,)}
+    shapes |= {f"{name}.{norm}.weight": (hidden,) for norm in ("input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm",
+                                                               "final_layernorm")}
+    source, header, data = random.Random(5), {}, b""
+    for tensor, shape in shapes.items():
+        # Of bfloat16 the sign and the fraction are random: from 1/16 to 1/8, and 1 in norms.
+        count = math.prod(shape)
+        values = [0x3F80] * count if "layernorm" in tensor else [0x3D80 | bits & 0x807F for bits in array.array("H", source.randbytes(2 * count))]
+        header[tensor] = {"dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + 2 * count]}
+        data += array.array("H", values).tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["MiMoForCausalLM"], "model_type": "mimo", "hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": 4,
+        "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": width, "vocab_size": vocabulary, "attention_bias": True,
+        "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False,
+        "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16"}))
+
+
 def sequence_steps(steps):
     """The steps that all sequences took together: whatever stood beside whatever."""
     return sum(step["num_sequences"] for step in steps)
@@ -91,6 +127,62 @@ class Speculation(unittest.TestCase):
         self.drafted(*three, "--block-size", "1")
         self.drafted(*three, "--block-size", "32", "--max-num-batched-tokens", "48", "--max-num-seqs", "40")
 
+    def test_draft_model(self):
+        plain = sequence_steps(self.steps_with())
+        for count in (1, 3, 8):
+            steps = self.drafted("--speculative-config", config(count, "draft_model", model=DRAFT))
+            self.assertLess(sequence_steps(steps), plain)
+        always = ("--draft-model", DRAFT, "--speculative-config", '{"adaptive": false}')
+        self.drafted(*always, "--max-num-seqs", "3", "--prefill-chunk-size", "7", "--block-size", "1")
+        self.drafted(*always, "--block-size", "32", "--max-num-batched-tokens", "48", "--max-num-seqs", "40", "--kv-cache-dtype", "int8",
+                     expected=essence(run_jsonl(self.requests, "--kv-cache-dtype", "int8", "--block-size", "32")))
+        self.steps_with("--draft-model", DRAFT)
+        off = [dict(request, speculative=False) for request in self.requests]
+        self.assertEqual(sum(step["num_proposed"] for step in self.steps_with(*always, made=off)), 0)
+
+    def test_model_that_drafts_for_itself(self):
+        """Each draft is right, whatever becomes of the blocks that its keys and values lie in."""
+        made = [{"prompt": f"{STORIES[0]} {STORIES[index % 4]}", "max_tokens": 150 + index, "temperature": 0.0, "ignore_eos": True}
+                for index in range(8)]
+        lines = "".join(json.dumps(request) + "\n" for request in made)
+        expected = [answer["token_ids"] for answer in run_jsonl(made, model=DRAFT)]
+        tight = ("--kv-cache-memory-bytes", 2 * self.pool_bytes(768, DRAFT), "--max-model-len", "512")
+        for arguments in ((), ("--prefill-chunk-size", "5", "--block-size", "4"), (*tight, "--preemption-mode", "recompute"),
+                          (*tight, "--preemption-mode", "swap", "--swap-space", "4MiB", "--isolation", "process"),
+                          (*tight, "--defrag-threshold", "0.05")):
+            done = run("-m", DRAFT, "--input-format", "jsonl", "--output-format", "jsonl", "--show-timings", *arguments,
+                       "--speculative-config", config(4, "draft_model", model=DRAFT), stdin=lines)
+            self.assertEqual([json.loads(line)["token_ids"] for line in done.stdout.splitlines()], expected, arguments)
+            accepted, proposed = map(int, re.search(r"(\d+) of (\d+) proposed tokens accepted", done.stderr).groups())
+            self.assertGreater(accepted, 500, arguments)
+            # What is chosen after the end of an answer is not counted as accepted.
+            self.assertGreaterEqual(accepted, 0.97 * proposed, (arguments, done.stderr))
+
+    def test_next_token_layer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_next_token_layer(pathlib.Path(folder))
+            self.drafted("--speculative-config", config(3, "mtp", model=folder))
+            self.drafted("--speculative-config", config(2, "mtp", model=folder), "--max-num-seqs", "3", "--prefill-chunk-size", "7",
+                         "--block-size", "4")
+
+    @needs_shared("drafts")
+    def test_heads(self):
+        """Their weights are random: most drafts are wrong."""
+        narrow = str(HEADS / "demo-eagle3-narrow")
+        for count in (1, 4):
+            self.drafted("--speculative-config", config(count, "eagle3", model=narrow))
+        always = ("--draft-model", narrow, "--speculative-config", '{"adaptive": false}')
+        self.drafted(*always, "--max-num-seqs", "5", "--prefill-chunk-size", "7", "--block-size", "4")
+        self.drafted(*always, "--isolation", "process")
+        self.steps_with("--draft-model", narrow)
+        requests = [{"prompt": f"One day {index}", "max_tokens": 40, "temperature": (0.0, 0.8)[index % 2], "seed": index, "logprobs": 1}
+                    for index in range(6)]
+        plain = essence(run_jsonl(requests, model=STORIES260K))
+        for name in ("stories260k-eagle", "stories260k-eagle3", "stories260k-eagle3-speculators"):
+            for count in (1, 5):
+                found = run_jsonl(requests, "--speculative-config", config(count, method=None, model=str(HEADS / name)), model=STORIES260K)
+                self.assertEqual(essence(found), plain, name)
+
     def test_past_answers(self):
         """The second half asks what the first did."""
         suffix = ("--speculative-config", config(4, "suffix"), "--max-num-seqs", "4")
@@ -108,17 +200,19 @@ class Speculation(unittest.TestCase):
         grown = [dict(request, max_tokens=120 + 5 * index, ignore_eos=True)
                  for index, request in enumerate(self.requests[:16]) if "structured_outputs" not in request and "n" not in request]
         expected = essence(run_jsonl(grown))
-        tight = ("--kv-cache-memory-bytes", self.pool_bytes(768), "--max-model-len", "512", "--speculative-config", config(4))
-        steps = self.drafted(*tight, "--preemption-mode", "recompute", made=grown, expected=expected)
-        self.assertGreater(steps[-1]["num_preemptions"], 3)
-        steps = self.drafted(*tight, "--preemption-mode", "swap", "--swap-space", "4MiB", "--isolation", "process",
-                             made=grown, expected=expected)
-        self.assertGreater(sum(step["swapped_bytes"] for step in steps), 0)
+        for bytes_of_pool, drafts in ((self.pool_bytes(768), config(4)),
+                                      (self.pool_bytes(768) + self.pool_bytes(768, DRAFT), config(4, "draft_model", model=DRAFT))):
+            tight = ("--kv-cache-memory-bytes", bytes_of_pool, "--max-model-len", "512", "--speculative-config", drafts)
+            steps = self.drafted(*tight, "--preemption-mode", "recompute", made=grown, expected=expected)
+            self.assertGreater(steps[-1]["num_preemptions"], 3)
+            steps = self.drafted(*tight, "--preemption-mode", "swap", "--swap-space", "4MiB", "--isolation", "process",
+                                 made=grown, expected=expected)
+            self.assertGreater(sum(step["swapped_bytes"] for step in steps), 0)
 
     @staticmethod
-    def pool_bytes(tokens):
-        """Size of a cache for so many tokens of the model under test."""
-        settings = json.loads((pathlib.Path(DEMO) / "config.json").read_text())
+    def pool_bytes(tokens, model=DEMO):
+        """Size of a cache for so many tokens of the model."""
+        settings = json.loads((pathlib.Path(model) / "config.json").read_text())
         return tokens * settings["num_hidden_layers"] * settings["num_key_value_heads"] * settings["head_dim"] * 2 * 2
 
     def test_off_for_one_request(self):
@@ -135,9 +229,20 @@ class Speculation(unittest.TestCase):
     def test_refused(self):
         for arguments, word in ((("--speculative-config", '{"method": "ngram", "lookup": 3}'), "'lookup'"),
                                 (("--speculative-config", '{"method": "eagle"}'), "'eagle'"),
+                                (("--speculative-config", '{"method": "medusa"}'), "'medusa'"),
+                                (("--draft-model", DRAFT, "--speculative-method", "ngram"), "'ngram'"),
+                                (("--draft-model", DRAFT, "--async-scheduling"), "--async-scheduling"),
                                 (("--num-speculative-tokens", "4", "--async-scheduling"), "--async-scheduling")):
             done = run("-m", DEMO, "-p", "Tom", *arguments, check=False)
             self.assertEqual(done.returncode, 64, done.stderr)
+            self.assertIn(word, done.stderr)
+        fixtures = SOURCE / "tests" / "fixtures"
+        for arguments, word in ((("--draft-model", fixtures / "families" / "llama"), "vocabulary"),
+                                (("--draft-model", fixtures / "drafts" / "eagle_bias"), "hidden size 64"),
+                                (("--draft-model", DRAFT, "--speculative-method", "eagle"), "next-token layers"),
+                                (("--speculative-method", "mtp"), "next-token layers")):
+            done = run("-m", DEMO, "-p", "Tom", *arguments, check=False)
+            self.assertEqual(done.returncode, 65, done.stderr)
             self.assertIn(word, done.stderr)
 
 

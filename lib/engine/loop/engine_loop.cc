@@ -74,6 +74,10 @@ void Engine::Loop::load_texts(const EngineMetadata& metadata) {
     const EngineConfig& config = metadata.config;
     const Clock::time_point begin = Clock::now();
     model_.tokenizer = Tokenizer::load(tokenizer_directory(config, metadata.options.directory));
+    if (model_.tokenizer != nullptr) {
+        check_vocabulary(metadata.drafts, *model_.tokenizer,
+                         tokenizer_directory(config, metadata.options.directory));
+    }
     model_.timings.tokenizer_ms = milliseconds_since(begin);
     const GenerationConfig generation =
         chosen_generation_config(config, metadata.options.directory);

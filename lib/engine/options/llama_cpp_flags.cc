@@ -63,15 +63,14 @@ constexpr auto kLlamaCppFlags = std::to_array<ForeignFlag>({
     foreign_refused("--keep --context-shift --no-context-shift", none,
                     "an answer ends where the context does"),
     foreign_alias("-hf -hfr --hf-repo", one, "model"),
-    foreign_refused("-hff --hf-file -hfd -hfrd --hf-repo-draft -mu --model-url -dr "
-                    "--docker-repo",
-                    one, kNoGguf),
+    foreign_alias("-hfd -hfrd --hf-repo-draft", one, "draft-model"),
+    foreign_refused("-hff --hf-file -mu --model-url -dr --docker-repo", one, kNoGguf),
     foreign_ignored("-hft --hf-token", one, "nothing is downloaded"),
     foreign_refused("--lora --lora-scaled --lora-base --control-vector --control-vector-scaled",
                     one, kNoAdapters),
-    foreign_refused("-md --model-draft --spec-draft-model -devd --device-draft -ngld "
-                    "--gpu-layers-draft -cd --ctx-size-draft",
-                    one, kNoDraftModels),
+    foreign_alias("-md --model-draft --spec-draft-model", one, "draft-model"),
+    foreign_ignored("-devd --device-draft -ngld --gpu-layers-draft", one, kDraftsAlike),
+    foreign_ignored("-cd --ctx-size-draft", one, "the draft model reads what the model reads"),
     foreign_alias("--draft --draft-n --draft-max --spec-draft-n-max", one,
                   "num-speculative-tokens"),
     foreign_ignored("--draft-min --draft-n-min --draft-p-min --spec-draft-n-min "
@@ -81,7 +80,7 @@ constexpr auto kLlamaCppFlags = std::to_array<ForeignFlag>({
                     "none"),
     foreign_alias("--spec-type", one, "speculative-method=ngram",
                   "ngram-cache ngram-simple ngram-map-k ngram-map-k4v ngram-mod"),
-    foreign_refused("--spec-type", one, kNoDraftModels),
+    foreign_refused("--spec-type", one, "--speculative-method has the methods there are"),
     foreign_refused("-mm --mmproj -mmu --mmproj-url --image --audio", one, kTextOnly),
     foreign_refused("--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale "
                     "--yarn-orig-ctx --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow "

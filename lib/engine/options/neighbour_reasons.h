@@ -5,8 +5,7 @@ namespace nvllm {
 
 inline constexpr auto kOneDevice = "one device computes a model; --device says which";
 inline constexpr auto kNoAdapters = "adapters are not supported yet";
-inline constexpr auto kNoDraftModels =
-    "draft models are not supported yet; --speculative-method ngram proposes tokens without one";
+inline constexpr auto kDraftsAlike = "a draft model is computed where the model is";
 inline constexpr auto kTextOnly = "requests with images, sound or video are refused";
 inline constexpr auto kReadAsItIs =
     "config.json is read as it is: change it in a copy of the folder";

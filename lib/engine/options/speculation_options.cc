@@ -2,6 +2,7 @@
 #include "lib/engine/options/speculation_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -13,8 +14,8 @@
 #include "lib/base/json.h"
 #include "lib/base/option_values.h"
 #include "lib/engine/options/json_values.h"
-#include "lib/engine/options/neighbour_reasons.h"
 #include "lib/engine/options/part_options.h"
+#include "lib/execute/propose/proposer_methods.h"
 #include "lib/schedule/speculation/proposers.h"
 
 namespace nvllm {
@@ -33,6 +34,8 @@ constexpr auto kUsualMethod = "ngram";
 
 struct Reading {
     SpeculationConfig config;
+    std::string draft_model;
+    DraftReading head;
     bool says_tokens = false;
     bool says_max = false;
     bool says_min = false;
@@ -46,8 +49,20 @@ struct Key {
 // vLLM also names this method where a model stands.
 void read_model(const Json& value, Reading& reading) {
     const std::string name = read_string(value);
-    if (name != "ngram" && name != "[ngram]") refuse(fmt::format("model: {}", kNoDraftModels));
-    reading.config.method = "ngram";
+    if (name == "ngram" || name == "[ngram]") {
+        reading.config.method = "ngram";
+    } else {
+        reading.draft_model = name;
+    }
+}
+
+void read_numbering(const Json& value, Reading& reading) {
+    const std::string name = read_string(value);
+    if (name != "layers_done" && name != "behind_layer") {
+        throw WrongValue{"layers_done or behind_layer"};
+    }
+    reading.head.aux_layers =
+        name == "layers_done" ? AuxLayerNumbering::layers_done : AuxLayerNumbering::behind_layer;
 }
 
 constexpr auto kKeys = std::to_array<Key>({
@@ -70,6 +85,9 @@ constexpr auto kKeys = std::to_array<Key>({
      }},
     {"suffix_cached_tokens",
      [](const Json& v, Reading& r) { r.config.suffix_cached_tokens = read_int32(v); }},
+    {"aux_layer_numbering", read_numbering},
+    {"masks_first_embedding",
+     [](const Json& v, Reading& r) { r.head.masks_first_embedding = read_bool(v); }},
     {"adaptive", [](const Json& v, Reading& r) { r.config.adaptive = read_bool(v); }},
 });
 
@@ -117,6 +135,13 @@ void read_short_forms(const SpeculationOptions& options, Reading& reading) {
         }
         reading.config.method = options.method;
     }
+    if (!options.draft_model.empty()) {
+        if (!reading.draft_model.empty() && reading.draft_model != options.draft_model) {
+            refuse(fmt::format("model is '{}', and --draft-model '{}'", reading.draft_model,
+                               options.draft_model));
+        }
+        reading.draft_model = options.draft_model;
+    }
     if (!options.num_speculative_tokens) return;
     const int32_t count = *options.num_speculative_tokens;
     if (reading.says_tokens && reading.config.num_speculative_tokens != count) {
@@ -126,10 +151,40 @@ void read_short_forms(const SpeculationOptions& options, Reading& reading) {
     reading.config.num_speculative_tokens = count;
 }
 
+std::vector<std::string> method_names() {
+    std::vector<std::string> names = names_of(draft_methods());
+    std::ranges::copy(names_of(proposer_methods()), std::back_inserter(names));
+    return names;
+}
+
 std::vector<std::string> method_words() {
-    std::vector<std::string> words = names_of(draft_methods());
+    std::vector<std::string> words = method_names();
     words.emplace_back("auto");
     return words;
+}
+
+// Whether the method is the worker's, and has the model that it needs.
+void check_method(Reading& reading) {
+    SpeculationConfig& config = reading.config;
+    if (config.method.empty()) {
+        config.by_worker = !reading.draft_model.empty();
+        return;
+    }
+    const ProposerMethod* const method = find_proposer_method(config.method);
+    config.by_worker = method != nullptr;
+    const std::vector<std::string> names = method_names();
+    if (std::ranges::find(names, config.method) == names.end()) {
+        refuse(fmt::format("method is '{}'; drafts are proposed by {}", config.method,
+                           fmt::join(names, ", ")));
+    }
+    if (method == nullptr && !reading.draft_model.empty()) {
+        refuse(fmt::format("method '{}' proposes without a model, and '{}' is one", config.method,
+                           reading.draft_model));
+    }
+    if (method != nullptr && !method->is_of_target && reading.draft_model.empty()) {
+        refuse(
+            fmt::format("method '{}' needs \"model\", the folder of its weights", config.method));
+    }
 }
 
 }  // namespace
@@ -144,9 +199,15 @@ OptionList<SpeculationOptions> speculation_options() {
              value_name("JSON"), default_text("none"));
     list.add("speculative-method", &SpeculationOptions::method,
              "The same as \"method\" of it. ngram: what followed the same tokens earlier in the "
-             "prompt or the answer; suffix: there, and in past answers; auto: ngram, where another "
-             "option asks for speculation.",
+             "prompt or the answer; suffix: there, and in past answers; draft_model: a smaller "
+             "model; eagle, eagle3: a head over the model's hidden states; mtp: next-token layers "
+             "of the model's own checkpoint; auto: of a draft model or head what its files say, "
+             "else ngram where another option asks for speculation.",
              choices(method_words()));
+    list.add("draft-model", &SpeculationOptions::draft_model,
+             "The same as \"model\" of it: the folder, or name in the cache, of a smaller model or "
+             "of a head that proposes tokens.",
+             value_name("MODEL"), default_text("none"));
     list.add("num-speculative-tokens", &SpeculationOptions::num_speculative_tokens,
              "The same as \"num_speculative_tokens\" of it: proposed tokens of a sequence in a "
              "step; they become fewer by themselves where they do not pay.",
@@ -154,19 +215,20 @@ OptionList<SpeculationOptions> speculation_options() {
     return list;
 }
 
-SpeculationConfig speculation_config(const SpeculationOptions& options) {
+SpeculationSettings speculation_settings(const SpeculationOptions& options) {
     Reading reading;
     if (!options.config.empty()) read_object(options.config, reading);
     read_short_forms(options, reading);
-    SpeculationConfig config = reading.config;
-    if (config.method.empty() && options.is_asked_for()) config.method = kUsualMethod;
+    SpeculationConfig& config = reading.config;
+    const bool is_asked_for = options.is_asked_for() && reading.draft_model.empty();
+    if (config.method.empty() && is_asked_for) config.method = kUsualMethod;
+    check_method(reading);
     try {
         config.check();
-        if (config.enabled()) find_draft_method(config.method);
     } catch (const Error& error) {
         refuse(error.what());
     }
-    return config;
+    return {config, reading.draft_model, reading.head};
 }
 
 }  // namespace nvllm
