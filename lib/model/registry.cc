@@ -14,6 +14,7 @@ extern const FamilyRow kMinistral;
 extern const FamilyRow kSeedOss;
 extern const FamilyRow kCwm;
 extern const FamilyRow kQwen2;
+extern const FamilyRow kMiMo;
 extern const FamilyRow kQwen3;
 extern const FamilyRow kQwen3Moe;
 extern const FamilyRow kMixtral;
@@ -30,24 +31,9 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,
-    &kMistral,
-    &kMinistral,
-    &kSeedOss,
-    &kCwm,
-    &kQwen2,
-    &kQwen3,
-    &kQwen3Moe,
-    &kMixtral,
-    &kPhi3,
-    &kGemma,
-    &kGemma2,
-    &kGemma3,
-    &kGpt2,
-    &kBert,
-    &kRoberta,
-    &kXlmRoberta,
-    &kDistilBert,
+    &kLlama, &kMistral,  &kMinistral, &kSeedOss,    &kCwm,        &kQwen2,  &kMiMo,
+    &kQwen3, &kQwen3Moe, &kMixtral,   &kPhi3,       &kGemma,      &kGemma2, &kGemma3,
+    &kGpt2,  &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

@@ -20,6 +20,7 @@
 #include "lib/checkpoint/text_part.h"
 #include "lib/model/drafts/head_source.h"
 #include "lib/model/families/llama_blocks.h"
+#include "lib/model/registry.h"
 
 namespace nvllm {
 namespace {
@@ -52,16 +53,6 @@ const MtpLayout kMiMo = {"MTP in MiMo's layout",
                          {}};
 
 const std::array<const MtpLayout*, 1> kLayouts = {&kMiMo};
-
-// Models whose next-token layers are read, as far as the layer needs them.
-constexpr auto kModels = std::to_array<FamilyDefaults>({
-    {.model_type = "mimo",
-     .architecture = "MiMoForCausalLM",
-     .max_positions = 32768,
-     .attention_bias = true,
-     .output_bias_key = nullptr,
-     .own_keys = "attention_bias"},
-});
 
 bool begins_one(const std::vector<std::string_view>& tensors, const char* prefix) {
     return std::ranges::any_of(tensors,
@@ -120,8 +111,8 @@ DraftHeadConfig read_mtp_config(const std::filesystem::path& directory) {
     DraftHeadConfig config;
     config.layout = {layout.name, DraftMethod::mtp};
     config.method = DraftMethod::mtp;
-    config.block =
-        parse_model_config(write_json(layer_settings(document, file_name)), file_name, kModels);
+    config.block = parse_model_config(write_json(layer_settings(document, file_name)), file_name,
+                                      known_families());
     if (!config.block.refusal.empty()) {
         throw Error(ErrorKind::bad_data, file_name + ": " + config.block.refusal);
     }

@@ -390,6 +390,22 @@ TEST_CASE("stored heads say their stored tokens through a worker") {
     }
 }
 
+TEST_CASE("a model with a next-token layer drafts for itself") {
+    const fs::path mimo = test::shared_data("drafts/mimo-mtp");
+    if (mimo.empty()) return;
+    const Case where{"mtp", mimo, mimo};
+    const SafetensorsFile file(mimo / "case.safetensors");
+    const auto wide = test::values_of<int64_t>(file, "prompt_ids");
+    const auto next = test::values_of<int64_t>(file, "target_next");
+    Steps steps(where);
+    Text text = steps.add({wide.begin(), wide.end()});
+    steps.compute(text, kDrafts);
+    CHECK(steps.run().sequences[0].token_ids.at(0) == next.at(0));
+    const auto logits = test::values_of<float>(file, "logits");
+    CHECK(text.drafts.at(0) == likeliest(logits, wide.size()));
+    CHECK(text.drafts == reference_of(where, steps.threads())(text.tokens, kDrafts));
+}
+
 TEST_CASE("scratch for the largest step is there from the beginning") {
     for (const Case& where : cases()) {
         ThreadPool threads(2);
