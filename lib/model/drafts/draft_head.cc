@@ -13,7 +13,7 @@ namespace nvllm {
 namespace {
 
 // The head's own layers: all see everything.
-std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
+std::vector<CacheLayout> own_groups(const std::vector<DecoderBlock>& blocks) {
     const Attention& attention = blocks.front().attention;
     CacheLayout group{{},
                       static_cast<int32_t>(attention.kv_heads),
@@ -58,7 +58,7 @@ DraftHead::DraftHead(DraftHeadConfig config, const DraftReading& reading, DraftH
     : config_(std::move(config)),
       reading_(reading),
       parts_(std::move(parts)),
-      groups_(groups_of(parts_.blocks)) {}
+      groups_(own_groups(parts_.blocks)) {}
 
 ConstTensorView DraftHead::fuse(const Context& context, const ConstTensorView& states) const {
     const int64_t width =

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kBetween = -1;
 // Longer matches say no more.
-constexpr int32_t kLongest = 32;
+constexpr int32_t kLongestMatch = 32;
 // Places that are looked at, the latest first.
 constexpr int kMostPlaces = 64;
 // Of the matches, the share that must agree with all tokens proposed.
@@ -64,7 +64,7 @@ void SuffixIndex::add(std::span<const int32_t> text, uint64_t salt) {
 }
 
 int32_t SuffixIndex::match_length(std::span<const int32_t> text, int64_t last) const {
-    const size_t most = std::min(text.size(), static_cast<size_t>(kLongest));
+    const size_t most = std::min(text.size(), static_cast<size_t>(kLongestMatch));
     size_t length = 0;
     while (length < most) {
         const int64_t position = last - static_cast<int64_t>(length);
@@ -130,7 +130,7 @@ SuffixProposer::SuffixProposer(const SpeculationConfig& config)
 
 DraftTokens SuffixProposer::propose(const Sequence& sequence, const std::string& cache_salt) {
     const std::span<const int32_t> text = sequence.token_ids;
-    const EarlierMatch own = find_earlier(text, least_, kLongest);
+    const EarlierMatch own = find_earlier(text, least_, kLongestMatch);
     SuffixIndex::Found past = index_.find(text, salt_of(cache_salt), num_drafts_);
     if (past.next.empty() || own.length >= past.length) return copy_on(text, own, num_drafts_);
     return {.token_ids = std::move(past.next), .parents = {}};
