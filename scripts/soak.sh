@@ -158,7 +158,7 @@ structured() {
     fi
 }
 
-# Equal answers with proposed tokens under random settings.
+# Equal answers with proposed tokens under random settings, and 10,000 draws of each sampler setting.
 speculation() {
     step "proposed tokens, seed $seed"
     python3 -B tests/end_to_end/soak_speculation.py --minutes "$minutes" --seed "$seed"
@@ -168,6 +168,7 @@ speculation() {
     else
         echo "this build has no emulated device"
     fi
+    NVLLM_SOAK=1 python3 -B tests/end_to_end/test_speculation_distribution.py
 }
 
 # The tests of the sanitized build that are too long for scripts/check.sh.
