@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The long tests of the server, and of nvllm-quantize: the fault table's rows at their full sizes, slow clients by slowhttptest,
-# rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults. NVLLM_BIN
+# rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults; and those of proposed tokens. NVLLM_BIN
 # (build/release/bin) has the programs and test_lib_server; the last three parts build what they
 # need: they are what scripts/check.sh leaves out or makes short.
 #
-#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [structured] [sanitized] [threads] [fuzz]     all of them when none is named
+#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [structured] [speculation] [sanitized] [threads] [fuzz]     all of them when none is named
 #
 # SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
 set -euo pipefail
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
 export NVLLM_BIN
-parts=${*:-rows slow rate egress mixed structured sanitized threads fuzz}
+parts=${*:-rows slow rate egress mixed structured speculation sanitized threads fuzz}
 minutes=${SOAK_MINUTES:-30}
 seed=${SOAK_SEED:-$(date +%s)}
 work=$(mktemp -d)
@@ -158,6 +158,19 @@ structured() {
     fi
 }
 
+# Equal answers with proposed tokens under random settings, and 10,000 draws of each sampler setting.
+speculation() {
+    step "proposed tokens, seed $seed"
+    python3 -B tests/end_to_end/soak_speculation.py --minutes "$minutes" --seed "$seed"
+    if [ -e "$NVLLM_BIN/../test_modules/libnanovllm_cuda_emulated.so" ]; then
+        python3 -B tests/end_to_end/soak_speculation.py --minutes "$minutes" --seed "$seed" --requests 8 \
+            --device cuda_emulated --model models/demo-draft
+    else
+        echo "this build has no emulated device"
+    fi
+    NVLLM_SOAK=1 python3 -B tests/end_to_end/test_speculation_distribution.py
+}
+
 # The tests of the sanitized build that are too long for scripts/check.sh.
 sanitized() {
     step "long tests under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -179,7 +192,7 @@ fuzz() {
 
 for part in $parts; do
     case $part in
-        rows | slow | rate | egress | mixed | structured | sanitized | threads | fuzz) "$part" ;;
-        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed, structured, sanitized, threads and fuzz" >&2; exit 64 ;;
+        rows | slow | rate | egress | mixed | structured | speculation | sanitized | threads | fuzz) "$part" ;;
+        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed, structured, speculation, sanitized, threads and fuzz" >&2; exit 64 ;;
     esac
 done

@@ -7,10 +7,12 @@ import os
 import pathlib
 import random
 import re
+import signal
 import tempfile
 import unittest
 
-from programs import DEMO, SHARED, SOURCE, needs_shared, run, run_jsonl
+from programs import DEMO, SHARED, SOURCE, needs_shared, run, run_jsonl, wait_until
+from serve_testing import Server
 
 DRAFT = str(SOURCE / "models" / "demo-draft")
 HEADS = SHARED / "drafts"
@@ -23,6 +25,8 @@ STORIES = ("Tom had a red ball. Tom had a red ball. Tom had a red",
            "Once upon a time there was a little girl who lived in a house by the sea. One day")
 IS_SANITIZED = bool(os.environ.get("NVLLM_SANITIZED"))
 NUM_REQUESTS = 16 if IS_SANITIZED else 32
+# Threads that wait for each other take many times as long where other programs hold the processors.
+ONE_THREAD = ("--threads", "1")
 
 
 def requests(count):
@@ -102,7 +106,7 @@ class Speculation(unittest.TestCase):
         """Compares the answers; the lines of the step log."""
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "steps.jsonl"
-            answers = run_jsonl(made or self.requests, "--step-log", log, *arguments)
+            answers = run_jsonl(made or self.requests, "--step-log", log, *ONE_THREAD, *arguments)
             steps = [json.loads(line) for line in log.read_text().splitlines()]
         self.assertEqual(essence(answers), expected or self.expected, arguments)
         return steps
@@ -244,6 +248,48 @@ class Speculation(unittest.TestCase):
             done = run("-m", DEMO, "-p", "Tom", *arguments, check=False)
             self.assertEqual(done.returncode, 65, done.stderr)
             self.assertIn(word, done.stderr)
+
+
+class ServedSpeculation(unittest.TestCase):
+    """One server without proposed tokens, one with; every request to both, streamed and whole."""
+
+    def counts(self, server):
+        """The four counters under vLLM's names, over all positions."""
+        found = {}
+        for name, value in re.findall(r"^vllm:spec_decode_num_(\w+)_total{[^}]*} ([\d.]+)", server.get("/metrics").text, re.M):
+            found[name] = found.get(name, 0) + float(value)
+        return found
+
+    def answers(self, server, **more):
+        bodies = [{"prompt": prompt, "max_tokens": 30, "seed": 3, "temperature": 0.8 * (index % 2), "logprobs": 1,
+                   "return_token_ids": True, **more} for index, prompt in enumerate(STORIES)]
+        whole = [server.complete(**body)["choices"][0] for body in bodies]
+        for body, choice in zip(bodies, whole):
+            chunks = [chunk["choices"][0] for chunk in server.stream("/v1/completions", body) if chunk["choices"]]
+            self.assertEqual("".join(chunk["text"] for chunk in chunks), choice["text"])
+            self.assertEqual([token for chunk in chunks for token in chunk.get("token_ids") or ()], choice["token_ids"])
+        return [(choice["token_ids"], choice["text"], choice["logprobs"], choice["finish_reason"]) for choice in whole]
+
+    def state(self, server):
+        """What SIGUSR1 writes into the log, when all of it is there."""
+        parts = [part for line in list(server.lines) if (part := re.search(r"state of \S+, part \d+ of (\d+): (.*)", line))]
+        return json.loads("".join(part[2] for part in parts)) if parts and len(parts) == int(parts[0][1]) else None
+
+    def test_served(self):
+        with Server() as plain:
+            expected = self.answers(plain)
+            self.assertEqual(sum(self.counts(plain).values()), 0)
+        with Server("--speculative-config", config(4)) as server:
+            self.assertEqual(self.answers(server, speculative=False), expected)
+            self.assertEqual(sum(self.counts(server).values()), 0)
+            self.assertEqual(self.answers(server), expected)
+            counts = self.counts(server)
+            self.assertEqual(counts["accepted_tokens"], counts["accepted_tokens_per_pos"])
+            self.assertLess(0, counts["accepted_tokens"])
+            self.assertLess(counts["accepted_tokens"], counts["draft_tokens"])
+            self.assertLess(counts["draft_tokens"], 4 * counts["drafts"] + 1)
+            server.signal(signal.SIGUSR1)
+            self.assertIn("scheduler", wait_until(lambda: self.state(server), what="the state in the log"))
 
 
 if __name__ == "__main__":
