@@ -135,6 +135,7 @@ class Speculation(unittest.TestCase):
     def test_refused(self):
         for arguments, word in ((("--speculative-config", '{"method": "ngram", "lookup": 3}'), "'lookup'"),
                                 (("--speculative-config", '{"method": "eagle"}'), "'eagle'"),
+                                (("--speculative-config", '{"synthetic_acceptance": 1.5}'), "synthetic_acceptance is 1.5"),
                                 (("--num-speculative-tokens", "4", "--async-scheduling"), "--async-scheduling")):
             done = run("-m", DEMO, "-p", "Tom", *arguments, check=False)
             self.assertEqual(done.returncode, 64, done.stderr)

@@ -70,6 +70,8 @@ constexpr auto kKeys = std::to_array<Key>({
      }},
     {"suffix_cached_tokens",
      [](const Json& v, Reading& r) { r.config.suffix_cached_tokens = read_int32(v); }},
+    {"synthetic_acceptance",
+     [](const Json& v, Reading& r) { r.config.synthetic_acceptance = read_number(v); }},
     {"adaptive", [](const Json& v, Reading& r) { r.config.adaptive = read_bool(v); }},
 });
 
@@ -136,11 +138,12 @@ OptionList<SpeculationOptions> speculation_options() {
              "\"ngram\", \"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4, "
              "\"prompt_lookup_min\": 2}.",
              value_name("JSON"), default_text("none"));
-    list.add("speculative-method", &SpeculationOptions::method,
-             "The same as \"method\" of it. ngram: what followed the same tokens earlier in the "
-             "prompt or the answer; suffix: there, and in past answers.",
-             choices(names_of(draft_methods())),
-             default_text("ngram, where another option asks for speculation"));
+    list.add(
+        "speculative-method", &SpeculationOptions::method,
+        "The same as \"method\" of it. ngram: what followed the same tokens earlier in the "
+        "prompt or the answer; suffix: there, and in past answers; synthetic: of measurements.",
+        choices(names_of(draft_methods())),
+        default_text("ngram, where another option asks for speculation"));
     list.add("num-speculative-tokens", &SpeculationOptions::num_speculative_tokens,
              "The same as \"num_speculative_tokens\" of it: proposed tokens of a sequence in a "
              "step; they become fewer by themselves where they do not pay.",
