@@ -7,6 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/cli/main_guard.h"
+#include "lib/system/process_info.h"
 
 namespace nvllm {
 namespace {
@@ -30,6 +31,7 @@ struct EngineLoad::Run {
     const Watcher& watcher;
     MonotonicClock clock;
     double start_s = clock.now_s();
+    double cpu_before_s = process_stats().cpu_s;
     size_t num_finished = 0;        // guarded by mutex_
     std::vector<int64_t> num_left;  // tokens of each request; the engine thread's
     std::atomic<int64_t> num_tokens_done = 0;
@@ -200,6 +202,7 @@ void EngineLoad::run_all(Run& run, std::span<const WorkItem> items) {
 }
 
 LoadResult EngineLoad::take_result(Run& run, int64_t accepted_before) const {
+    run.result.cpu_s = process_stats().cpu_s - run.cpu_before_s;
     run.result.num_steps = num_steps_;
     run.result.num_draft_tokens = num_draft_tokens_;
     run.result.num_accepted_drafts = num_accepted_drafts() - accepted_before;

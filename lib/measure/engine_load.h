@@ -33,6 +33,7 @@ struct RequestRecord {
 
 struct LoadResult {
     double elapsed_s = 0.0;
+    double cpu_s = 0.0;                   // of this process, all threads
     std::vector<RequestRecord> requests;  // in the order of the items
     // Counted over the steps of the run: sequences computed, of those there was room for.
     int64_t num_steps = 0;

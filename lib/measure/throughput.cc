@@ -21,6 +21,16 @@ void check_all_finished(const LoadResult& result) {
     }
 }
 
+void run_untimed(EngineLoad& load, std::span<const WorkItem> items,
+                 const ThroughputOptions& options) {
+    if (items.empty()) return;
+    check_all_finished(load.run(items, {.batching = Batching::continuous,
+                                        .batch = options.batch,
+                                        .temperature = options.temperature,
+                                        .seed = options.seed,
+                                        .cache_salt = "warm-up"}));
+}
+
 // A few short requests: pages are mapped, threads awake, scratch at its size.
 void warm_up(EngineLoad& load, std::span<const WorkItem> items, const ThroughputOptions& options) {
     std::vector<WorkItem> few;
@@ -28,12 +38,8 @@ void warm_up(EngineLoad& load, std::span<const WorkItem> items, const Throughput
         few.push_back(items[i]);
         few.back().num_output_tokens = std::min(few.back().num_output_tokens, 8);
     }
-    if (few.empty()) return;
-    check_all_finished(load.run(few, {.batching = Batching::continuous,
-                                      .batch = options.batch,
-                                      .temperature = options.temperature,
-                                      .seed = options.seed,
-                                      .cache_salt = "warm-up"}));
+    run_untimed(load, few, options);
+    if (options.learns_answers) run_untimed(load, items, options);
 }
 
 LoadOptions run_options(const ThroughputOptions& options, Batching batching, int32_t repeat) {
@@ -69,6 +75,7 @@ std::vector<double> per_second(const std::vector<LoadResult>& runs,
 Json series_json(const ThroughputSeries& series) {
     const LoadResult& first = series.runs.front();
     return {{"elapsed_time", median(series.elapsed_s())},
+            {"cpu_time", median(series.cpu_s())},
             {"requests_per_second", median(series.requests_per_second())},
             {"tokens_per_second", median(series.total_tokens_per_second())},
             {"output_tokens_per_second", median(series.output_tokens_per_second())},
@@ -79,6 +86,7 @@ Json series_json(const ThroughputSeries& series) {
             {"accepted_draft_tokens", first.num_accepted_drafts},
             {"samples",
              {{"elapsed_time", series.elapsed_s()},
+              {"cpu_time", series.cpu_s()},
               {"tokens_per_second", series.total_tokens_per_second()},
               {"output_tokens_per_second", series.output_tokens_per_second()},
               {"decode_tokens_per_second", series.decode_tokens_per_second()}}}};
@@ -101,6 +109,12 @@ const char* batching_name(Batching batching) {
 std::vector<double> ThroughputSeries::elapsed_s() const {
     std::vector<double> times;
     for (const LoadResult& run : runs) times.push_back(run.elapsed_s);
+    return times;
+}
+
+std::vector<double> ThroughputSeries::cpu_s() const {
+    std::vector<double> times;
+    for (const LoadResult& run : runs) times.push_back(run.cpu_s);
     return times;
 }
 

@@ -17,6 +17,9 @@ struct ThroughputOptions {
     int32_t batch = 1;
     int32_t repeats = 1;
     int32_t num_warmups = 1;  // requests before anything is timed; 0: none
+    // Before anything is timed all requests are answered once, for a proposer of drafts that learns
+    // from past answers.
+    bool learns_answers = false;
     float temperature = 0.0f;
     uint64_t seed = 0;
     // Told how many tokens of all runs are done, of prompts and outputs.
@@ -30,6 +33,7 @@ struct ThroughputSeries {
 
     // Of each run.
     std::vector<double> elapsed_s() const;
+    std::vector<double> cpu_s() const;
     std::vector<double> requests_per_second() const;
     std::vector<double> output_tokens_per_second() const;
     std::vector<double> total_tokens_per_second() const;

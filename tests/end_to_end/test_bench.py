@@ -45,6 +45,21 @@ class Throughput(BenchTest):
         result, _ = self.result("--dataset-name", "jsonl", "--dataset-path", lines, "--repeats", 1)
         self.assertEqual(result["num_requests"], 2)
 
+    def test_synthetic_proposals(self):
+        plain, _ = self.result("--batch", 3, *self.SMALL)
+        for acceptance in (0.0, 0.5, 1.0):
+            config = json.dumps({"method": "synthetic", "synthetic_acceptance": acceptance, "num_speculative_tokens": 3, "adaptive": False})
+            result, _ = self.result("--batch", 3, *self.SMALL, "--speculative-config", config)
+            way = result["batching"]["continuous"]
+            self.assertGreater(way["cpu_time"], 0)
+            self.assertEqual(result["total_output_tokens"], plain["total_output_tokens"])
+            self.assertGreater(way["draft_tokens"], 0)
+            if acceptance in (0.0, 1.0):
+                self.assertEqual(way["accepted_draft_tokens"], acceptance * way["draft_tokens"])
+            else:
+                self.assertLess(way["accepted_draft_tokens"], way["draft_tokens"])
+            self.assertEqual(acceptance == 0.0, way["steps"] == plain["batching"]["continuous"]["steps"])
+
     def test_bad_input(self):
         self.fails(USAGE, "--dataset-name", "sonnet", says=["random", "jsonl", "prefix_repetition", "nano-vllm"])
         self.fails(USAGE, "--dataset-name", "jsonl", says=["--dataset-path"])

@@ -236,6 +236,7 @@ class Speculation(unittest.TestCase):
                                 (("--speculative-config", '{"method": "medusa"}'), "'medusa'"),
                                 (("--draft-model", DRAFT, "--speculative-method", "ngram"), "'ngram'"),
                                 (("--draft-model", DRAFT, "--async-scheduling"), "--async-scheduling"),
+                                (("--speculative-config", '{"synthetic_acceptance": 1.5}'), "synthetic_acceptance is 1.5"),
                                 (("--num-speculative-tokens", "4", "--async-scheduling"), "--async-scheduling")):
             done = run("-m", DEMO, "-p", "Tom", *arguments, check=False)
             self.assertEqual(done.returncode, 64, done.stderr)

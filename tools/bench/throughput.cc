@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/engine/options/engine_options.h"
+#include "lib/engine/options/speculation_options.h"
 #include "lib/measure/throughput.h"
 #include "tools/bench/bench.h"
 
@@ -35,6 +36,11 @@ OptionList<Options> own_options() {
 std::vector<Batching> batchings(const std::string& name) {
     if (name == "both") return {Batching::continuous, Batching::fixed};
     return {name == "static" ? Batching::fixed : Batching::continuous};
+}
+
+// What "synthetic" proposes it must have seen.
+bool needs_answers(const EngineConfig& config) {
+    return speculation_config(config.speculation).method == "synthetic";
 }
 
 std::vector<ThroughputSeries> measure_with_progress(EngineLoad& load,
@@ -77,6 +83,7 @@ int run_throughput(const Invocation& invocation) {
                                                .batch = config.scheduling.scheduler.max_num_seqs,
                                                .repeats = result.repeats,
                                                .num_warmups = own.num_warmups,
+                                               .learns_answers = needs_answers(config),
                                                .temperature = own.temperature,
                                                .seed = result.seed});
     nlohmann::ordered_json object = throughput_json(series);

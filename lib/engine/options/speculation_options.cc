@@ -88,6 +88,8 @@ constexpr auto kKeys = std::to_array<Key>({
     {"aux_layer_numbering", read_numbering},
     {"masks_first_embedding",
      [](const Json& v, Reading& r) { r.head.masks_first_embedding = read_bool(v); }},
+    {"synthetic_acceptance",
+     [](const Json& v, Reading& r) { r.config.synthetic_acceptance = read_number(v); }},
     {"adaptive", [](const Json& v, Reading& r) { r.config.adaptive = read_bool(v); }},
 });
 
@@ -201,7 +203,8 @@ OptionList<SpeculationOptions> speculation_options() {
              "The same as \"method\" of it. ngram: what followed the same tokens earlier in the "
              "prompt or the answer; suffix: there, and in past answers; draft_model: a smaller "
              "model; eagle, eagle3: a head over the model's hidden states; mtp: next-token layers "
-             "of the model's own checkpoint; auto: of a draft model or head what its files say, "
+             "of the model's own checkpoint; synthetic: of measurements; auto: of a draft model or "
+             "head what its files say, "
              "else ngram where another option asks for speculation.",
              choices(method_words()));
     list.add("draft-model", &SpeculationOptions::draft_model,

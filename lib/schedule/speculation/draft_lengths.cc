@@ -22,8 +22,16 @@ constexpr double kTrialShare = 0.01;
 constexpr double kDearestTrial = 4.0;
 // A trial of a model's drafts is not expected to take longer, in the same.
 constexpr double kDearestAhead = 0.9;
-// A step without drafts is measured again after so many with.
+// A step without drafts is measured again after so many with; sooner where a machine that others
+// use as well may pretend the gain.
+constexpr double kLargeGain = 1.5;
+constexpr int64_t kPlainOften = 16;
 constexpr int64_t kPlainEvery = 128;
+// And so often before there are any: all gains are relative to it.
+constexpr int64_t kPlainFirst = 4;
+// A step has at most twice as many drafts as the one before it, and so many more: one time that was
+// measured wrongly does not make a step several times as long.
+constexpr size_t kFirstDrafts = 4;
 // The gain is looked for until so many further drafts made it smaller.
 constexpr size_t kLooksFurther = 16;
 
@@ -50,6 +58,7 @@ void DraftLengths::count(DraftHistory& history, int32_t num_drafted, int32_t num
 
 void DraftLengths::observe(int32_t num_tokens, int32_t num_drafts, double step_ms,
                            const Drafting& drafting) {
+    num_last_ = static_cast<size_t>(num_drafts);
     const double own_ms = step_ms - drafting.ms;
     const double plain_ms = times_.estimate(num_tokens - num_drafts).value_or(own_ms);
     times_.observe(num_tokens, own_ms);
@@ -115,7 +124,9 @@ void DraftLengths::add_trial(std::span<DraftCandidate> candidates, size_t chosen
     // A model's first drafts may have taken long: they are tried again when there is time for a
     // step, and what they take is counted then.
     if (is_ahead_) trial_ms = std::min(trial_ms, kDearestAhead * plain_ms);
-    if (trial_ms >= trial_ms_) return;
+    // With all saved that can be, a size is tried however long it seems: one slow step must not
+    // keep it from being measured again.
+    if (trial_ms >= trial_ms_ && trial_ms_ < plain_ms) return;
     (is_ahead_ ? next_trial_base_ms_ : trial_base_ms_) = chosen_ms;
     size_t left = count - chosen;
     for (size_t i = 0; i < candidates.size() && left > 0; ++i) {
@@ -131,11 +142,13 @@ void DraftLengths::choose(std::span<DraftCandidate> candidates, int32_t num_toke
     (is_ahead_ ? next_trial_base_ms_ : trial_base_ms_).reset();
     for (DraftCandidate& candidate : candidates) candidate.length = 0;
     const std::optional<int64_t> age = times_.age(num_tokens);
-    if (candidates.empty() || !age || *age >= kPlainEvery) return;
+    if (candidates.empty() || !age || times_.count(num_tokens) < kPlainFirst) return;
     const double plain_ms = *times_.estimate(num_tokens);
     list_offers(candidates);
     const Best best = find_best(num_tokens, plain_ms);
-    const size_t chosen = best.gain < kLeastGain ? 0 : best.num_drafts;
+    if (*age >= (best.gain < kLargeGain ? kPlainOften : kPlainEvery)) return;
+    const size_t chosen =
+        best.gain < kLeastGain ? 0 : std::min(best.num_drafts, 2 * num_last_ + kFirstDrafts);
     for (size_t i = 0; i < chosen; ++i) ++candidates[offers_[i].candidate].length;
     add_trial(candidates, chosen, best.num_drafts, num_tokens, plain_ms);
 }

@@ -73,6 +73,7 @@ class DraftLengths {
     StepTimes draft_times_{1};             // of so many drafts of a model
     DraftHistory all_;                     // of every sequence
     double trial_ms_ = 0.0;                // that trials may take now; below 0: some took longer
+    size_t num_last_ = 0;                  // drafts of the last step
     size_t next_trial_ = 0;                // the candidates take turns
     std::optional<double> trial_base_ms_;  // of the step that was chosen last, without its trial
     // Chosen ahead: the same of the step after that, and what its drafts took before it.

@@ -11,6 +11,7 @@
 #include "kernels/error.h"
 #include "lib/schedule/speculation/ngram_proposer.h"
 #include "lib/schedule/speculation/suffix_proposer.h"
+#include "lib/schedule/speculation/synthetic_proposer.h"
 
 namespace nvllm {
 namespace {
@@ -25,6 +26,8 @@ constexpr auto kMethods = std::to_array<DraftProposerMethod>({
      make<NgramProposer>},
     {"suffix", "the same, and what followed them in past answers of the engine",
      make<SuffixProposer>},
+    {"synthetic", "the answer that the same prompt had before, with a part made wrong",
+     make<SyntheticProposer>},
 });
 
 }  // namespace

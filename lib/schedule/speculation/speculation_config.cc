@@ -27,6 +27,12 @@ void SpeculationConfig::check() const {
     require_in("prompt_lookup_max", prompt_lookup_max, 1, kMostLookup);
     require_in("prompt_lookup_min", prompt_lookup_min, 1, prompt_lookup_max);
     require_in("suffix_cached_tokens", suffix_cached_tokens, 1024, kMostCachedTokens);
+    // Not a number is refused as well.
+    if (!(synthetic_acceptance >= 0.0 && synthetic_acceptance <= 1.0)) {
+        throw Error(ErrorKind::bad_config,
+                    fmt::format("synthetic_acceptance is {}; it must be from 0 to 1",
+                                synthetic_acceptance));
+    }
 }
 
 }  // namespace nvllm

@@ -22,6 +22,8 @@ struct SpeculationConfig {
     int32_t prompt_lookup_min = 2;
     // Of "suffix": tokens of past answers that are remembered.
     int32_t suffix_cached_tokens = 1 << 18;
+    // Of "synthetic": how often a proposed token is right, if all before it were.
+    double synthetic_acceptance = 0.8;
     // Tokens that a step computes in about the time of one, until steps were measured.
     int32_t free_rows = 8;
 

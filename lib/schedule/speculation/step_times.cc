@@ -72,4 +72,9 @@ std::optional<int64_t> StepTimes::age(int32_t num_tokens) const {
     return num_steps_ - size->second.last_step;
 }
 
+int64_t StepTimes::count(int32_t num_tokens) const {
+    const auto size = sizes_.find(group_of(num_tokens));
+    return size == sizes_.end() ? 0 : size->second.count;
+}
+
 }  // namespace nvllm

@@ -23,6 +23,8 @@ class StepTimes {
     std::optional<double> estimate(int32_t num_tokens) const;
     // Steps since this size was measured; nothing if it never was.
     std::optional<int64_t> age(int32_t num_tokens) const;
+    // Steps in which it was measured.
+    int64_t count(int32_t num_tokens) const;
 
   private:
     struct Measured {
