@@ -202,6 +202,9 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
     const ModelConfig& model = metadata.model.config;
     SchedulerConfig scheduler = config.scheduling.scheduler;
     scheduler.speculation = metadata.drafts.speculation;
+    // On a GPU a step of several rows a sequence is no graph, so it would have to be measured
+    // first.
+    scheduler.speculation.proposes_forced = metadata.device.is_cpu();
     scheduler.speculation.free_rows =
         metadata.device.is_cpu() ? kCpuSteps.free_rows : kDeviceSteps.free_rows;
     scheduler.max_model_len = plan.max_model_len;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace nvllm {
 
@@ -24,6 +25,9 @@ class AnswerConstraint {
     virtual void rollback(int32_t tokens) = 0;
     // An end token was accepted: nothing more may come.
     virtual bool has_ended() const = 0;
+    // Where one text alone may come next: tokens that write it, at most so many; empty where
+    // several may. A guess, since other tokens may write the same. REQUIRES: it has not ended.
+    virtual std::vector<int32_t> forced_tokens(int32_t /*most*/) { return {}; }
 };
 
 // What a request is held to: immutable, shared by its sequences, thread-safe.

@@ -102,6 +102,20 @@ class StructuredOutput(FolderTest):
         self.assertIn(answer["text"], made[0]["structured_outputs"]["choice"])
         self.assertEqual(answer["finish_reason"], "stop")
 
+    def test_texts_that_must_follow_come_in_few_steps(self):
+        rule = "(Once upon a time there was a little girl named )(Mia|Nora)( who lived in a village by the sea)"
+        made = [{"prompt": f"Story {index}:", "temperature": 1.5 * (index % 2), "seed": index, "logprobs": 1,
+                 "structured_outputs": {"regex": rule}} for index in range(6)]
+        made += [held(index, schema) for index, schema in enumerate(schemas(2))]
+        answers, steps = [], []
+        for speculative in (True, False):
+            log = self.folder / f"{speculative}.jsonl"
+            given = run_jsonl([dict(request, speculative=speculative) for request in made], "--step-log", log)
+            answers.append([(answer["token_ids"], answer.get("logprobs"), answer["text"]) for answer in given])
+            steps.append(sum(json.loads(line)["num_sequences"] for line in log.read_text().splitlines()))
+        self.assertEqual(*answers)
+        self.assertLess(steps[0], 0.8 * steps[1])
+
     def test_flags(self):
         file = self.folder / "schema.json"
         file.write_text(json.dumps(SCHEMA))

@@ -40,13 +40,43 @@ DraftPlanner::DraftPlanner(SchedulingContext& context, const RunningSet& running
     proposer_ = own_proposer_.get();
 }
 
+bool DraftPlanner::may_force(const PlanBuilder& builder) const {
+    return context_.config.speculation.proposes_forced &&
+           std::ranges::any_of(builder.entries, [](const PlannedEntry& entry) {
+               return entry.sequence->constraint != nullptr;
+           });
+}
+
 void DraftPlanner::add_to_entries(PlanBuilder& builder) {
     list_candidates(builder);
+    chosen_.clear();
+    if (may_force(builder)) choose_forced(builder);
     if (lengths_) choose_lengths(builder);
-    for (size_t i = 0; i < entries_.size(); ++i) {
-        if (candidates_[i].length > 0) add_to_entry(builder, entries_[i], candidates_[i].length);
+    for (size_t i = 0; i < entries_.size() && proposes(); ++i) {
+        if (candidates_[i].length > 0) chosen_.push_back({entries_[i], candidates_[i].length, {}});
     }
+    std::ranges::sort(chosen_, {}, &Chosen::entry);
+    for (Chosen& chosen : chosen_) add_to_entry(builder, std::move(chosen));
     if (by_worker_) ask_worker(builder);
+}
+
+void DraftPlanner::choose_forced(const PlanBuilder& builder) {
+    size_t num_left = 0;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+        const ScheduledSequence& scheduled = *builder.entries[entries_[i]].sequence;
+        DraftTokens forced;
+        if (scheduled.constraint != nullptr && !scheduled.constraint->has_ended()) {
+            forced = forced_.propose(*scheduled.constraint, candidates_[i].most);
+        }
+        if (forced.empty()) {
+            entries_[num_left] = entries_[i];
+            candidates_[num_left++] = candidates_[i];
+        } else {
+            chosen_.push_back({entries_[i], forced.size(), std::move(forced)});
+        }
+    }
+    entries_.resize(num_left);
+    candidates_.resize(num_left);
 }
 
 void DraftPlanner::list_candidates(const PlanBuilder& builder) {
@@ -79,18 +109,19 @@ void DraftPlanner::choose_lengths(const PlanBuilder& builder) {
     lengths_->choose(candidates_, builder.plan.num_tokens());
 }
 
-void DraftPlanner::add_to_entry(PlanBuilder& builder, size_t index, int32_t most) {
-    ScheduledSequence& scheduled = *builder.entries[index].sequence;
+void DraftPlanner::add_to_entry(PlanBuilder& builder, Chosen&& chosen) {
+    ScheduledSequence& scheduled = *builder.entries[chosen.entry].sequence;
     // Those before it have taken some of the step's tokens.
-    most = std::min(most, builder.budget.left());
+    const int32_t most = std::min(chosen.most, builder.budget.left());
     if (most <= 0) return;
-    DraftTokens drafts = take_drafts(scheduled);
+    const bool is_forced = !chosen.forced.empty();
+    DraftTokens drafts = is_forced ? std::move(chosen.forced) : take_drafts(scheduled);
     cut(drafts, most);
     if (scheduled.constraint != nullptr) {
         cut(drafts, num_allowed(*scheduled.constraint, drafts));
     }
-    if (drafts.empty() || !allocate(builder, index, drafts.size())) return;
-    builder.add_drafts(index, std::move(drafts));
+    if (drafts.empty() || !allocate(builder, chosen.entry, drafts.size())) return;
+    builder.add_drafts(chosen.entry, std::move(drafts), is_forced);
 }
 
 // A step with prompts verifies none: where a prompt goes on in the next step, none are wanted.
@@ -160,7 +191,7 @@ void DraftPlanner::roll_back(PlanInFlight& plan, const StepResult& result,
     for (const PlannedDrafts& drafts : plan.drafts) {
         while (extras != result.extras.end() && extras->entry < drafts.entry) ++extras;
         PlannedEntry& entry = plan.entries[drafts.entry];
-        count(*entry.sequence, drafts.count, result.sequences[drafts.entry]);
+        count(*entry.sequence, drafts, result.sequences[drafts.entry]);
         Sequence& sequence = entry.sequence->sequence;
         if (sequence.state == SequenceState::finished) continue;
         const int32_t num_accepted = std::max(1, decisions[drafts.entry].num_accepted) - 1;
@@ -178,18 +209,22 @@ void DraftPlanner::roll_back(PlanInFlight& plan, const StepResult& result,
 }
 
 // Nothing comes of a sequence that has failed, or finished under an earlier plan.
-void DraftPlanner::count(ScheduledSequence& scheduled, int32_t num_drafted,
+void DraftPlanner::count(ScheduledSequence& scheduled, const PlannedDrafts& drafts,
                          const SequenceStep& step) {
     if (step.token_ids.empty()) return;
     const auto num_accepted = static_cast<int32_t>(step.token_ids.size()) - 1;
+    if (drafts.is_forced) {
+        forced_.count(drafts.count, num_accepted);
+        return;
+    }
     SpeculationStats& stats = context_.counters.speculation;
     ++stats.drafts;
-    stats.draft_tokens += num_drafted;
+    stats.draft_tokens += drafts.count;
     stats.accepted_tokens += num_accepted;
     for (int32_t i = 0; i < std::min(num_accepted, kMostDrafts); ++i) {
         ++stats.accepted_per_position[static_cast<size_t>(i)];
     }
-    if (lengths_) lengths_->count(scheduled.draft_history, num_drafted, num_accepted);
+    if (lengths_) lengths_->count(scheduled.draft_history, drafts.count, num_accepted);
 }
 
 void DraftPlanner::learn(const ScheduledSequence& scheduled) {

@@ -2,7 +2,8 @@
 //
 // Drafts come from the worker's last result for the sequence, or from a proposer; how many, says
 // DraftLengths, where the configuration lets them become fewer. Where the worker's model proposes
-// them, each plan asks for those of the next one. An entry with
+// them, each plan asks for those of the next one. Where a grammar lets one text come, its tokens
+// are drafts before all others. An entry with
 // drafts computes the last known token and the drafts after it; the worker accepts the drafts that
 // it would have chosen (Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
 // Decoding"). Until the commit the drafts are placeholders of the sequence: its next tokens are not
@@ -25,6 +26,7 @@
 #include "lib/schedule/planning/draft_proposer.h"
 #include "lib/schedule/planning/plan_builder.h"
 #include "lib/schedule/speculation/draft_lengths.h"
+#include "lib/schedule/speculation/forced_drafts.h"
 #include "lib/schedule/state/plans_in_flight.h"
 #include "lib/schedule/state/running_set.h"
 #include "lib/schedule/state/scheduling_context.h"
@@ -39,7 +41,7 @@ class DraftPlanner {
 
     // Adds drafts to entries that compute one known token and sample. The last change of a plan.
     void add_drafts(PlanBuilder& builder) {
-        if (proposer_ != nullptr || has_drafts_ || by_worker_) add_to_entries(builder);
+        if (proposes() || may_force(builder)) add_to_entries(builder);
     }
     // Rejected drafts leave the plan's entries, before these are committed.
     void roll_back(PlanInFlight& plan, const StepResult& result,
@@ -51,15 +53,26 @@ class DraftPlanner {
     void observe(const StepObservation& step);
 
   private:
+    // An entry that gets drafts.
+    struct Chosen {
+        size_t entry = 0;
+        int32_t most = 0;
+        DraftTokens forced;  // empty: of the method
+    };
+    // The method has something to propose.
+    bool proposes() const { return proposer_ != nullptr || has_drafts_ || by_worker_; }
+    bool may_force(const PlanBuilder& builder) const;
     void add_to_entries(PlanBuilder& builder);
     void list_candidates(const PlanBuilder& builder);
+    // Those with a text that must follow are candidates no longer.
+    void choose_forced(const PlanBuilder& builder);
     void choose_lengths(const PlanBuilder& builder);
-    void add_to_entry(PlanBuilder& builder, size_t entry, int32_t most);
+    void add_to_entry(PlanBuilder& builder, Chosen&& chosen);
     // For the next plan, of the worker.
     void ask_worker(PlanBuilder& builder);
     void list_next_candidates(const PlanBuilder& builder);
     DraftTokens take_drafts(ScheduledSequence& scheduled);
-    void count(ScheduledSequence& scheduled, int32_t num_drafted, const SequenceStep& step);
+    void count(ScheduledSequence& scheduled, const PlannedDrafts& drafts, const SequenceStep& step);
     int32_t max_drafts(const PlanBuilder& builder, const Sequence& sequence) const;
     bool allocate(PlanBuilder& builder, size_t entry, int32_t num_drafts);
 
@@ -74,6 +87,8 @@ class DraftPlanner {
     // gets.
     std::vector<size_t> entries_;
     std::vector<DraftCandidate> candidates_;
+    std::vector<Chosen> chosen_;
+    ForcedDrafts forced_;
 };
 
 }  // namespace nvllm

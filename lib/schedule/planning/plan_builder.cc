@@ -39,12 +39,12 @@ void PlanBuilder::register_sequence(ScheduledSequence& scheduled, BlockLists blo
     scheduled.unsent_tokens.clear();
 }
 
-void PlanBuilder::add_drafts(size_t entry, DraftTokens&& tokens) {
+void PlanBuilder::add_drafts(size_t entry, DraftTokens&& tokens, bool is_forced) {
     const int32_t count = tokens.size();
     entries[entry].sequence->sequence.plan_drafts(count);
     entries[entry].count += count;
     plan.entries[entry].count += count;
-    drafts.push_back({static_cast<uint32_t>(entry), count});
+    drafts.push_back({static_cast<uint32_t>(entry), count, is_forced});
     plan.extras.push_back(
         {.entry = static_cast<uint32_t>(entry), .drafts = std::move(tokens), .token_mask = {}});
     budget.spend_on_drafts(count);

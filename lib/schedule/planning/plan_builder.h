@@ -57,7 +57,7 @@ struct PlanBuilder {
 
     // Draft tokens behind the last known token of an entry. REQUIRES: it samples; it has blocks for
     // them; entries get drafts in their order, and no entry is dropped afterwards.
-    void add_drafts(size_t entry, DraftTokens&& tokens);
+    void add_drafts(size_t entry, DraftTokens&& tokens, bool is_forced = false);
     // The worker is asked for so many drafts of the sequence's next entry. REQUIRES: it samples; no
     // entry is dropped afterwards.
     void ask_for_drafts(size_t entry, int32_t count);

@@ -24,6 +24,9 @@ struct SpeculationConfig {
     int32_t suffix_cached_tokens = 1 << 18;
     // Of "synthetic": how often a proposed token is right, if all before it were.
     double synthetic_acceptance = 0.8;
+    // Whether tokens of a text that must follow by a grammar are proposed (forced_drafts.h),
+    // whatever the method is.
+    bool proposes_forced = false;
     // Tokens that a step computes in about the time of one, until steps were measured.
     int32_t free_rows = 8;
 

@@ -25,6 +25,7 @@ struct PlannedEntry {
 struct PlannedDrafts {
     uint32_t entry = 0;  // index
     int32_t count = 0;
+    bool is_forced = false;  // of a text that must follow
 };
 
 struct PlanInFlight {

@@ -57,6 +57,32 @@ TEST_CASE("answer grammars: answers of a request each follow the grammar, and en
     for (size_t i = 0; i < 3; ++i) CHECK(again.ids(i) == answers.ids(i));
 }
 
+TEST_CASE("answer grammars: a text that must follow has tokens, until others have come") {
+    if (!has_grammar_engine()) return;
+    const auto tokenizer = Tokenizer::load(test::source_path("models/demo-draft"));
+    AnswerGrammars grammars(tokenizer, tokenizer->vocab_size(), {1});
+    const auto source = grammars.compile({GrammarKind::regex, "Once upon a time [ab]"});
+    REQUIRE(source);
+    const auto constraint = (*source)->begin();
+    const std::vector<int32_t> all = constraint->forced_tokens(100);
+    REQUIRE(all.size() > 3);
+    CHECK(tokenizer->decode(all, false) == "Once upon a time ");
+    CHECK(constraint->forced_tokens(2) == std::vector<int32_t>(all.begin(), all.begin() + 2));
+    REQUIRE(constraint->accept(all[0]));
+    REQUIRE(constraint->accept(all[1]));
+    CHECK(constraint->forced_tokens(100) == std::vector<int32_t>(all.begin() + 2, all.end()));
+    constraint->rollback(2);
+    CHECK(constraint->forced_tokens(100) == all);
+    // The first letter alone writes it as well.
+    const std::vector<int32_t> letter = tokenizer->encode("O", {.add_special_tokens = false});
+    REQUIRE(letter.size() == 1);
+    REQUIRE(constraint->accept(letter[0]));
+    CHECK(tokenizer->decode(constraint->forced_tokens(100), false) == "nce upon a time ");
+    constraint->rollback(1);
+    for (const int32_t token : all) REQUIRE(constraint->accept(token));
+    CHECK(constraint->forced_tokens(100).empty());
+}
+
 TEST_CASE("answer grammars: what contradicts a grammar is refused, or fails alone") {
     if (!has_grammar_engine()) return;
     Engine engine(test::small_config());

@@ -35,6 +35,11 @@ class ListConstraint : public AnswerConstraint {
     }
     void rollback(int32_t tokens) override { position_ -= static_cast<size_t>(tokens); }
     bool has_ended() const override { return position_ == tokens_.size(); }
+    std::vector<int32_t> forced_tokens(int32_t most) override {
+        const size_t count = std::min(static_cast<size_t>(most), tokens_.size() - position_);
+        const auto begin = tokens_.begin() + static_cast<std::ptrdiff_t>(position_);
+        return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+    }
 
   private:
     std::vector<int32_t> tokens_;
@@ -108,6 +113,25 @@ TEST_CASE("answer masks: each step of a constrained sequence has the mask of its
         CHECK(has_right_masks(simulation, simulation.last_plan.extras[0].entry));
     }
     CHECK(simulation.finished.at(1).num_generated() == 5);
+    simulation.run();
+    CHECK(simulation.all_well());
+}
+
+TEST_CASE("answer masks: a text that must follow comes in few steps, beside others") {
+    SchedulerConfig config = small_config();
+    config.speculation.proposes_forced = true;
+    Simulation simulation(config, small_cache(), kRule);
+    simulation.add(held(1, 6, 14));
+    simulation.add(endless(2, 3, 20));
+    simulation.step();
+    simulation.step();
+    CHECK(simulation.last_plan.extras.at(0).drafts.size() > 3);
+    CHECK(has_right_masks(simulation, 0));
+    while (!simulation.finished.contains(1)) REQUIRE(simulation.step());
+    CHECK(simulation.finished.at(1).num_generated() == 14);
+    CHECK(simulation.scheduler.stats().steps < 8);
+    // No method proposed them.
+    CHECK(simulation.scheduler.stats().speculation.drafts == 0);
     simulation.run();
     CHECK(simulation.all_well());
 }
