@@ -103,18 +103,21 @@ class StructuredOutput(FolderTest):
         self.assertEqual(answer["finish_reason"], "stop")
 
     def test_texts_that_must_follow_come_in_few_steps(self):
-        rule = "(Once upon a time there was a little girl named )(Mia|Nora)( who lived in a village by the sea)"
-        made = [{"prompt": f"Story {index}:", "temperature": 1.5 * (index % 2), "seed": index, "logprobs": 1,
-                 "structured_outputs": {"regex": rule}} for index in range(6)]
-        made += [held(index, schema) for index, schema in enumerate(schemas(2))]
-        answers, steps = [], []
+        """Those that the model would write as well; of others it may choose other tokens."""
+        prompts = ["Once upon a time", "Two friends", "In a small village"]
+        free = run_jsonl([{"prompt": prompt, "max_tokens": 40, "temperature": 0} for prompt in prompts])
+        made = [{"prompt": prompt, "temperature": 0, "logprobs": 1, "structured_outputs": {"regex": re.escape(answer["text"]) + "[AB]"}}
+                for prompt, answer in zip(prompts, free)]
+        made += [held(index, schema, logprobs=1) for index, schema in enumerate(schemas(2))]
+        answers, steps = {}, {}
         for speculative in (True, False):
+            requests = [dict(request, speculative=speculative) for request in made]
+            answers[speculative] = [(answer["token_ids"], answer["logprobs"], answer["text"]) for answer in run_jsonl(requests)]
             log = self.folder / f"{speculative}.jsonl"
-            given = run_jsonl([dict(request, speculative=speculative) for request in made], "--step-log", log)
-            answers.append([(answer["token_ids"], answer.get("logprobs"), answer["text"]) for answer in given])
-            steps.append(sum(json.loads(line)["num_sequences"] for line in log.read_text().splitlines()))
-        self.assertEqual(*answers)
-        self.assertLess(steps[0], 0.8 * steps[1])
+            run_jsonl(requests[:3], "--step-log", log)
+            steps[speculative] = sum(json.loads(line)["num_sequences"] for line in log.read_text().splitlines())
+        self.assertEqual(answers[True], answers[False])
+        self.assertLess(steps[True], 0.4 * steps[False])
 
     def test_flags(self):
         file = self.folder / "schema.json"
