@@ -169,13 +169,10 @@ void check_same(const Generated& one, const Generated& other) {
     }
 }
 
-// With the first `most` of the parameters.
-void check_drafts(const DeviceChoice& device, size_t most = 100) {
+void check_drafts(const DeviceChoice& device) {
     Steps steps(device);
     const auto none = [](const std::vector<int32_t>&) { return std::vector<int32_t>(); };
-    std::vector<SamplingParams> tried = many_params();
-    tried.resize(std::min(tried.size(), most));
-    for (const SamplingParams& sampling : tried) {
+    for (const SamplingParams& sampling : many_params()) {
         const Generated plain = generate(steps, sampling, none);
         CHECK(plain.num_steps == kTokens);
         const auto with = [&](size_t count, size_t wrong_each) {
@@ -324,7 +321,8 @@ const DeviceChoice kEmulated{std::string(NVLLM_TEST_MODULES) + "/libnanovllm_cud
 TEST_CASE("scratch of a device is planned from headers alone too") { check_scratch(kEmulated); }
 
 TEST_CASE("a device verifies drafts and applies masks as the host does") {
-    check_drafts(kEmulated, test::kSanitized ? 2 : 100);
+    // Under a sanitizer each step takes seconds there; with masks some drafts are verified as well.
+    if (!test::kSanitized) check_drafts(kEmulated);
     check_masks(kEmulated);
 }
 
