@@ -40,7 +40,7 @@ std::vector<Batching> batchings(const std::string& name) {
 
 // What "synthetic" proposes it must have seen.
 bool needs_answers(const EngineConfig& config) {
-    return speculation_config(config.speculation).method == "synthetic";
+    return speculation_settings(config.speculation).config.method == "synthetic";
 }
 
 std::vector<ThroughputSeries> measure_with_progress(EngineLoad& load,
