@@ -20,7 +20,7 @@ std::unique_ptr<DraftProposer> make(const SpeculationConfig& config) {
     return std::make_unique<Proposer>(config);
 }
 
-constexpr auto kMethods = std::to_array<DraftMethod>({
+constexpr auto kMethods = std::to_array<DraftProposerMethod>({
     {"ngram", "what followed the same tokens earlier in the prompt or the answer",
      make<NgramProposer>},
     {"suffix", "the same, and what followed them in past answers of the engine",
@@ -29,11 +29,11 @@ constexpr auto kMethods = std::to_array<DraftMethod>({
 
 }  // namespace
 
-std::span<const DraftMethod> draft_methods() { return kMethods; }
+std::span<const DraftProposerMethod> draft_methods() { return kMethods; }
 
-const DraftMethod& find_draft_method(const std::string& name) {
+const DraftProposerMethod& find_draft_method(const std::string& name) {
     std::vector<std::string_view> names;
-    for (const DraftMethod& method : kMethods) {
+    for (const DraftProposerMethod& method : kMethods) {
         if (name == method.name) return method;
         names.emplace_back(method.name);
     }

@@ -10,14 +10,14 @@
 
 namespace nvllm {
 
-struct DraftMethod {
+struct DraftProposerMethod {
     const char* name;
     const char* summary;  // where its drafts come from
     std::unique_ptr<DraftProposer> (*make)(const SpeculationConfig& config);
 };
 
-std::span<const DraftMethod> draft_methods();
+std::span<const DraftProposerMethod> draft_methods();
 // Throws bad_config, with the names there are, if the name is unknown.
-const DraftMethod& find_draft_method(const std::string& name);
+const DraftProposerMethod& find_draft_method(const std::string& name);
 
 }  // namespace nvllm
