@@ -12,6 +12,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/kv_cache.h"
 #include "kernels/ops/linalg.h"
+#include "kernels/ops/linear_attention.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_quantized.h"
 #include "kernels/ops/moe.h"
@@ -49,6 +50,13 @@
     X(sort_by_expert)                                                          \
     X(grouped_matmul)                                                          \
     X(add_expert_outputs)                                                      \
+    /* Without them a model of layers with states is refused. */               \
+    X(copy)                                                                    \
+    X(gate)                                                                    \
+    X(causal_conv1d)                                                           \
+    X(l2_norm)                                                                 \
+    X(delta_rule_gates)                                                        \
+    X(gated_delta_rule)                                                        \
     /* Without it the host makes random weights and copies them. */            \
     X(fill_random)                                                             \
     /* Without them quantized weights are dequantized when they are loaded. */ \

@@ -101,6 +101,41 @@ inline void add(Operands& given) {
     const TensorView x = given.activations({kTokens, kWidth});
     ops::add(given.context(), x, x);
 }
+inline void copy(Operands& given) {
+    const TensorView x = given.activations({kTokens, kWidth});
+    ops::copy(given.context(), x, x);
+}
+inline void gate(Operands& given) {
+    const TensorView x = given.activations({kTokens, kWidth});
+    ops::gate(given.context(), x, x);
+}
+// One sequence of all tokens.
+inline ops::StateRows state_rows(Operands& given) {
+    return {given.ints({0, kTokens}), given.ints({kTokens}), given.zeros(DType::i32, {1, 1})};
+}
+inline void causal_conv1d(Operands& given) {
+    ops::causal_conv1d(given.context(), given.activations({kTokens, kWidth}),
+                       given.zeros(DType::f32, {4, kWidth}), state_rows(given),
+                       given.zeros(DType::f32, {1, 3, kWidth}),
+                       given.activations({kTokens, kWidth}));
+}
+inline void l2_norm(Operands& given) {
+    const TensorView x = given.activations({kTokens, kHeads, kHeadDim});
+    ops::l2_norm(given.context(), x, 1e-6f, 1.0f, x);
+}
+inline void delta_rule_gates(Operands& given) {
+    const TensorView x = given.activations({kTokens, kHeads});
+    const TensorView vector = given.zeros(DType::f32, {kHeads});
+    const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
+    ops::delta_rule_gates(given.context(), x, x, vector, vector, gates, gates);
+}
+inline void gated_delta_rule(Operands& given) {
+    const TensorView keys = given.activations({kTokens, kKvHeads, kHeadDim});
+    const TensorView values = given.activations({kTokens, kHeads, kHeadDim});
+    const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
+    ops::gated_delta_rule(given.context(), {keys, keys, values, gates, gates}, state_rows(given),
+                          given.zeros(DType::f32, {1, kHeads, kHeadDim, kHeadDim}), values);
+}
 inline void soft_cap(Operands& given) {
     ops::soft_cap(given.context(), 30.0f, given.activations({kTokens, kWidth}));
 }
