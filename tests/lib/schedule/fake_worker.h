@@ -68,6 +68,7 @@ class FakeWorker {
     FakeWorker(const CacheConfig& cache, TokenRule rule)
         : block_size_(cache.block_size), rule_(rule) {
         for (const CacheGroupConfig& group : cache.groups) {
+            is_state_.push_back(group.kind == CacheGroupKind::state);
             slots_.emplace_back(group.num_blocks, cache.block_size, group.window);
             host_slots_.emplace_back(std::max(1, group.num_host_blocks), cache.block_size, 0);
         }
@@ -186,8 +187,9 @@ class FakeWorker {
         const auto entry = std::ranges::find(plan.entries, added.sequence, &PlanEntry::sequence);
         known.next = entry == plan.entries.end() ? 0 : entry->first;
         // What is not computed now lies in the blocks it comes with.
-        for (const auto& table : known.tables) {
-            wrong += known.next > static_cast<int32_t>(table.size()) * block_size_;
+        for (size_t group = 0; group < slots_.size() && group < known.tables.size(); ++group) {
+            const auto size = static_cast<int32_t>(known.tables[group].size());
+            wrong += !is_state_[group] && known.next > size * block_size_;
         }
         wrong += known.next >= static_cast<int32_t>(known.tokens.size());
         // Hidden states are nowhere but in the worker.
@@ -226,8 +228,13 @@ class FakeWorker {
         if (!drafts.empty()) wrong += entry.output != OutputKind::sample;
         for (const int32_t token : drafts.token_ids) append_token(known, token);
         for (size_t group = 0; group < slots_.size(); ++group) {
-            visit(slots_[group], known.tables[group], known, entry.first, end);
             const auto& table = known.tables[group];
+            if (is_state_[group]) {
+                update_state(slots_[group], table, known, entry.first, end);
+                named.blocks[group].insert(table.begin(), table.end());
+                continue;
+            }
+            visit(slots_[group], table, known, entry.first, end);
             const auto read = table.begin() + slots_[group].first_read(entry.first) / block_size_;
             named.blocks[group].insert(read, table.end());
         }
@@ -299,7 +306,23 @@ class FakeWorker {
         for (int32_t p = first; p < end; ++p) wrong += !slots.reads_well(table, p, known.digests);
     }
 
+    // The state before the first position becomes the one after the last; it lies where position 0
+    // would.
+    void update_state(KvSlots& slots, const std::vector<BlockId>& table, const Known& known,
+                      int32_t first, int32_t end) {
+        if (table.size() != 1) {
+            ++wrong;
+            return;
+        }
+        const auto digest = [&](int32_t next) {
+            return known.digests[static_cast<size_t>(next - 1)];
+        };
+        if (first > 0) wrong += slots.holds(table, 0) != digest(first);
+        slots.write(table, 0, digest(end));
+    }
+
     int32_t block_size_;
+    std::vector<bool> is_state_;
     TokenRule rule_;
     std::vector<KvSlots> slots_;
     std::vector<KvSlots> host_slots_;
