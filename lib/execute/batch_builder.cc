@@ -26,14 +26,17 @@ size_t padded_bytes(const ConstTensorView& view) {
 
 }  // namespace
 
-BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device,
-                           bool has_rope_choices, bool has_token_types)
+BatchBuilder::BatchBuilder(std::span<const CacheLayout> groups, int32_t block_size,
+                           const ComputeDevice& device, bool has_rope_choices, bool has_token_types)
     : block_size_(block_size),
       has_rope_choices_(has_rope_choices),
       has_token_types_(has_token_types),
-      buffers_(num_groups),
-      tables_(num_groups),
+      buffers_(groups.size()),
+      tables_(groups.size()),
       device_(device) {
+    for (size_t group = 0; group < groups.size(); ++group) {
+        buffers_[group].is_state = groups[group].kind == CacheLayout::Kind::state;
+    }
     keep_staging_buffers(2);
 }
 
@@ -147,11 +150,13 @@ void BatchBuilder::fill_group(size_t group, std::span<const BatchRow> rows, size
     for (size_t r = 0; r < rows.size(); ++r) {
         const BatchRow& row = rows[r];
         const std::vector<int32_t>& table = row.block_tables[group];
-        NVLLM_CHECK(table.size() * static_cast<size_t>(block_size_) >=
-                        static_cast<size_t>(row.first + row.count),
+        NVLLM_CHECK(buffers.is_state ? table.size() == 1
+                                     : table.size() * static_cast<size_t>(block_size_) >=
+                                           static_cast<size_t>(row.first + row.count),
                     "a sequence has too few blocks for its plan entry");
         std::copy(table.begin(), table.end(),
                   buffers.block_tables.begin() + static_cast<ptrdiff_t>(r * width));
+        if (buffers.is_state) continue;
         for (int32_t position = row.first; position < row.first + row.count; ++position) {
             const int64_t block = table[static_cast<size_t>(position / block_size_)];
             buffers.slots.push_back(block * block_size_ + position % block_size_);

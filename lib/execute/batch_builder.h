@@ -18,7 +18,7 @@ namespace nvllm {
 struct BatchRow {
     std::span<const int32_t> token_ids;  // all known tokens of the sequence
     std::span<const std::vector<int32_t>>
-        block_tables;  // per cache group, enough for first + count positions
+        block_tables;  // per cache group, enough for first + count positions; of states one slot
     int32_t first = 0;
     int32_t count = 0;
     int32_t num_leading_logits = 0;  // of the first tokens, so many want logits
@@ -33,10 +33,12 @@ struct BatchRow {
 
 class BatchBuilder {
   public:
+    // Groups of kind state have a slot a sequence and no slots of tokens.
     // Without `has_rope_choices` batches have no rope_choices, whatever rows say, and without
     // `has_token_types` no token types.
-    BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device = {},
-                 bool has_rope_choices = false, bool has_token_types = false);
+    BatchBuilder(std::span<const CacheLayout> groups, int32_t block_size,
+                 const ComputeDevice& device = {}, bool has_rope_choices = false,
+                 bool has_token_types = false);
 
     // Fills a context with views that stay valid until the next build(). `context` and `kv` are
     // left to the caller. On a device it may be called while the last batch is computed in the same
@@ -57,6 +59,7 @@ class BatchBuilder {
     struct GroupBuffers {
         std::vector<int32_t> block_tables;
         std::vector<int64_t> slots;
+        bool is_state = false;
     };
     // Pinned host memory, used in turn: one is filled while others are copied to the device.
     struct Staging {

@@ -1,10 +1,12 @@
-// The paged key-value memory of one worker, addressed by block numbers only.
+// The paged key-value memory of one worker, and its slots of states, addressed by block numbers
+// only.
 //
 // Which block belongs to whom is the bookkeeping half's affair; here a block is a place. The keys
 // and values of all layers of a cache group lie together block by block: memory is reserved at
 // construction and committed by the operating system when a block is first written, in pages that
 // may be as large as a block of all layers, and a copy of a block is one copy. Scales of int8 lie
-// in the block that they belong to and go with it.
+// in the block that they belong to and go with it. A slot of states is a block: the float32 states
+// of all layers of the group.
 #pragma once
 
 #include <array>
@@ -22,7 +24,7 @@ namespace nvllm {
 class KvStorage {
   public:
     // num_blocks[g] blocks in `dtype`, as ops::write_kv() writes them, for each layer of each group
-    // g. Throws does_not_fit when the memory cannot be reserved.
+    // g; slots where it is of kind state. Throws does_not_fit when the memory cannot be reserved.
     // `num_host_blocks`: the same for the blocks of sequences that are swapped out; may be empty.
     KvStorage(const std::vector<CacheLayout>& groups, std::span<const int32_t> num_blocks,
               std::span<const int32_t> num_host_blocks, int32_t block_size, DType dtype,

@@ -47,7 +47,7 @@ ModelRunner::ModelRunner(Model& model, const WorkerConfig& config, int64_t max_l
       device_(device),
       max_logit_rows_(max_logit_rows),
       max_graph_rows_(config.max_graph_rows),
-      builder_(model.kv_groups().size(), config.block_size, device, model.original_context() > 0,
+      builder_(model.kv_groups(), config.block_size, device, model.original_context() > 0,
                model.config().num_token_types > 1) {
     if (device.is_cpu()) return;
     if (max_graph_rows_ > 0 && model.is_capturable()) graphs_.emplace(device);

@@ -28,7 +28,8 @@ struct CacheLayout {
     int32_t head_dim = 0;
     int64_t window = 0;  // positions a query attends to, itself included; 0: all
     Kind kind = Kind::paged_kv;
-    int64_t state_bytes = 0;  // of one layer; 0 unless kind is state
+    // Of one layer, a multiple of four; 0 unless kind is state.
+    int64_t state_bytes = 0;
 
     // Bytes of one token with the scales of its type, all layers of the group; 0 for states.
     int64_t bytes_per_token(DType dtype) const {
@@ -47,10 +48,14 @@ struct KvLayer {
     // Of int8, float32 [blocks, kv_heads, block_size]; else without data.
     TensorView key_scales;
     TensorView value_scales;
+    // Of a layer with states, which has nothing of the above: float32 [slots, values of a state],
+    // slots with gaps between them.
+    TensorView state;
     int32_t group = 0;
 };
 
-// Where the batch's keys and values are, for one cache group.
+// Where the batch's keys and values are, for one cache group. Of a group with states the first
+// column of the tables names each sequence's slot, and nothing is written by token.
 struct GroupTables {
     ConstTensorView block_tables;  // int32 [sequences, max_blocks]
     ConstTensorView slots;         // int64 [tokens], where to write each token

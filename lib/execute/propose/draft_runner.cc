@@ -42,7 +42,7 @@ DraftRunner::DraftRunner(std::unique_ptr<ModelProposer> proposer, Model& target,
           {config.max_num_batched_tokens, max_logit_rows_, threads.num_threads(), {}, DType::f32},
           config.max_num_seqs)),
       storage_(target.kv_groups(), proposer_->kv_groups(), config, num_drafts),
-      builder_(target.kv_groups().size(), config.block_size, {}, proposer_->has_rope_choices()) {}
+      builder_(target.kv_groups(), config.block_size, {}, proposer_->has_rope_choices()) {}
 
 size_t DraftRunner::scratch_bytes(ModelProposer& proposer, int64_t target_hidden,
                                   const LargestStep& step, int32_t max_num_seqs) {

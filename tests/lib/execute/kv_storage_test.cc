@@ -132,4 +132,35 @@ TEST_CASE("a cache of one byte a value takes half of one of two") {
     CHECK(bytes(DType::i8) == bytes(DType::f8_e4m3) * (kHeadDim + 4) / kHeadDim);
 }
 
+TEST_CASE("states of all layers of a slot go where the slot goes, in float32") {
+    const Machine machine;
+    std::vector<CacheLayout> groups = one_group();
+    CacheLayout states;
+    states.layers = {kLayers, kLayers + 1};
+    states.kind = CacheLayout::Kind::state;
+    states.state_bytes = 5 * sizeof(float);
+    groups.push_back(states);
+    const std::vector<int32_t> blocks{kBlocks, 3}, host_blocks{1, 1};
+    KvStorage storage(groups, blocks, host_blocks, kBlockSize, DType::bf16);
+    const auto value = [&](int32_t layer, int64_t slot, int64_t i) -> float& {
+        const TensorView& state = storage.layers()[static_cast<size_t>(layer)].state;
+        return state.as<float>()[slot * state.stride(0) + i];
+    };
+    for (int32_t layer = kLayers; layer < kLayers + 2; ++layer) {
+        CHECK(storage.layers()[static_cast<size_t>(layer)].group == 1);
+        CHECK(storage.layers()[static_cast<size_t>(layer)].state.dim(1) == 5);
+        for (int64_t i = 0; i < 5; ++i) value(layer, 0, i) = static_cast<float>(10 * layer + i);
+    }
+    storage.copy_blocks(machine.context, std::vector<BlockMove>{{1, 0, 2}});
+    CHECK(storage.swap_out(machine.context, std::vector<SwapMove>{{1, 2, 0, 0}}) ==
+          2 * 5 * sizeof(float));
+    storage.swap_in(machine.context, std::vector<SwapMove>{{1, 1, 0, 0}});
+    for (int32_t layer = kLayers; layer < kLayers + 2; ++layer) {
+        for (int64_t i = 0; i < 5; ++i) {
+            CHECK(value(layer, 2, i) == value(layer, 0, i));
+            CHECK(value(layer, 1, i) == static_cast<float>(10 * layer + i));
+        }
+    }
+}
+
 }  // namespace nvllm
