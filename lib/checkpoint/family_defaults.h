@@ -31,6 +31,7 @@ struct FamilyDefaults {
     const char* activation_key = "hidden_act";
     const char* epsilon_key = "rms_norm_eps";  // null: no key changes it
     int64_t intermediate_per_hidden = 0;  // width of the MLP where the key is absent; 0: required
+    int64_t intermediate_size = 0;        // where the key is absent; 0: by the row above
     int64_t mlp_matrices = 3;             // of a decoder; 2: not gated
     bool tied = false;
     bool attention_bias = false;  // on q, k, v, where the key is absent or not the family's
@@ -39,13 +40,20 @@ struct FamilyDefaults {
     double query_scalar = 0.0;        // query_pre_attn_scalar where it is absent; 0: head_dim
     double attention_soft_cap = 0.0;  // where the key is absent; 0: none
     double logit_soft_cap = 0.0;      // alike
+    // Of experts, where the keys are absent; 0: none, or the key is required.
+    int64_t num_experts = 0;
+    int64_t experts_per_token = 0;
+    int64_t expert_size = 0;  // moe_intermediate_size; 0: intermediate_size
+    int64_t shared_expert_size = 0;
     bool normalizes_experts = false;  // where norm_topk_prob is absent or not the family's
     Windows windows = Windows::none;
-    int64_t window = 0;              // where the key is absent
-    int64_t max_window_layers = 28;  // where the key is absent
-    const char* rope = nullptr;      // rope_parameters, as JSON, where there are none
-    bool has_mrope = false;          // positions of several axes, which are one for text
-    bool is_multi_part = false;      // its config also has settings of other parts
+    int64_t window = 0;                 // where the key is absent
+    int64_t max_window_layers = 28;     // where the key is absent
+    const char* rope = nullptr;         // rope_parameters, as JSON, where there are none
+    double partial_rotary = 1.0;        // partial_rotary_factor where the key is absent
+    bool has_linear_attention = false;  // in the layers that the config names
+    bool has_mrope = false;             // positions of several axes, which are one for text
+    bool is_multi_part = false;         // its config also has settings of other parts
     bool encoder = false;
     bool learned_positions = false;
     int64_t token_types = 0;           // where the key is absent

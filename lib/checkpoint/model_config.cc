@@ -69,7 +69,9 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
         any_integer(fields, {"max_position_embeddings", "n_positions"}, 1, kMaxPositions)
             .value_or(family.max_positions);
     config.intermediate_size =
-        required(fields, family, family.intermediate_per_hidden * config.hidden_size,
+        required(fields, family,
+                 family.intermediate_size > 0 ? family.intermediate_size
+                                              : family.intermediate_per_hidden * config.hidden_size,
                  {"intermediate_size", "n_inner", "hidden_dim"}, kMaxIntermediate);
 }
 
@@ -230,17 +232,20 @@ void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelCo
 }
 
 void read_experts(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
-    config.num_experts =
-        any_integer(fields, {"num_local_experts", "num_experts"}, 0, kMaxExperts).value_or(0);
+    config.num_experts = any_integer(fields, {"num_local_experts", "num_experts"}, 0, kMaxExperts)
+                             .value_or(family.num_experts);
     if (config.num_experts == 0) return;
-    config.experts_per_token =
-        any_integer(fields, {"num_experts_per_tok"}, 1, config.num_experts).value_or(0);
+    config.experts_per_token = any_integer(fields, {"num_experts_per_tok"}, 1, config.num_experts)
+                                   .value_or(family.experts_per_token);
     if (config.experts_per_token == 0) {
         fields.refuse("num_experts_per_tok", "a model with experts needs it");
     }
     config.expert_intermediate_size =
         any_integer(fields, {"moe_intermediate_size"}, 1, kMaxIntermediate)
-            .value_or(config.intermediate_size);
+            .value_or(family.expert_size > 0 ? family.expert_size : config.intermediate_size);
+    config.shared_expert_size =
+        fields.integer("shared_expert_intermediate_size", 0, kMaxIntermediate)
+            .value_or(family.shared_expert_size);
     config.normalize_expert_weights =
         fields.boolean("norm_topk_prob").value_or(family.normalizes_experts);
     const int64_t step = fields.integer("decoder_sparse_step", 1, kMaxLayers).value_or(1);
@@ -253,6 +258,52 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
         }
         config.sparse_layers[static_cast<size_t>(layer)] = false;
     }
+}
+
+// One answer a layer: the types that the file lists, or all but every nth.
+std::vector<bool> linear_layers(const ConfigFields& fields, const ModelConfig& config) {
+    std::vector<bool> linear;
+    const int64_t interval = fields.integer("full_attention_interval", 1, kMaxLayers).value_or(4);
+    const auto types = fields.texts("layer_types");
+    if (!types) {
+        for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+            linear.push_back((layer + 1) % interval != 0);
+        }
+        return linear;
+    }
+    for (const std::string& type : *types) {
+        if (type != "linear_attention" && type != "full_attention") {
+            fields.refuse("layer_types", fmt::format("layers of type {} are not supported",
+                                                     quoted_for_message(type)));
+        }
+        linear.push_back(type == "linear_attention");
+    }
+    if (std::ssize(linear) != config.num_layers) {
+        fields.refuse("layer_types", fmt::format("{} layers are expected", config.num_layers));
+    }
+    return linear;
+}
+
+void read_linear_attention(const ConfigFields& fields, ModelConfig& config) {
+    constexpr int64_t kMaxTaps = 64;
+    LinearAttentionConfig linear;
+    linear.key_heads = fields.integer("linear_num_key_heads", 1, kMaxHeads).value_or(16);
+    linear.value_heads = fields.integer("linear_num_value_heads", 1, kMaxHeads).value_or(32);
+    linear.key_dim = fields.integer("linear_key_head_dim", 1, kMaxHeadDim).value_or(128);
+    linear.value_dim = fields.integer("linear_value_head_dim", 1, kMaxHeadDim).value_or(128);
+    linear.conv_taps = fields.integer("linear_conv_kernel_dim", 2, kMaxTaps).value_or(4);
+    if (linear.value_heads % linear.key_heads != 0) {
+        fields.refuse("linear_num_value_heads",
+                      fmt::format("it must be a multiple of the {} key heads", linear.key_heads));
+    }
+    for (const auto& [key, width] :
+         {std::pair("linear_key_head_dim", linear.key_heads * linear.key_dim),
+          std::pair("linear_value_head_dim", linear.value_heads * linear.value_dim)}) {
+        if (width <= kMaxIntermediate) continue;
+        fields.refuse(key, fmt::format("all heads of it are wider than {}", kMaxIntermediate));
+    }
+    linear.layers = linear_layers(fields, config);
+    config.linear_attention = std::move(linear);
 }
 
 void read_dtype(const ConfigFields& fields, ModelConfig& config) {
@@ -340,6 +391,7 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     section([&] { read_windows(fields, family, config); });
     section([&] { read_rope(fields, family, config, unused); });
     section([&] { read_experts(fields, family, config); });
+    if (family.has_linear_attention) section([&] { read_linear_attention(fields, config); });
     if (config.encoder) section([&] { read_encoder(fields, family, config); });
     section([&] { read_dtype(fields, config); });
     section([&] { read_special_tokens(fields, config); });
@@ -514,6 +566,14 @@ ModelConfig describe_model_config(const std::filesystem::path& file, FamilyTable
     }
 }
 
+int64_t ModelConfig::of_linear_attention() const {
+    const LinearAttentionConfig& linear = *linear_attention;
+    const int64_t keys = linear.key_heads * linear.key_dim;
+    const int64_t values = linear.value_heads * linear.value_dim;
+    return hidden_size * (2 * keys + 3 * values + 2 * linear.value_heads) +
+           (2 * keys + values) * linear.conv_taps;
+}
+
 int64_t ModelConfig::estimated_parameters() const {
     const int64_t query = num_heads * head_dim;
     const int64_t key_value = num_kv_heads * head_dim;
@@ -521,8 +581,11 @@ int64_t ModelConfig::estimated_parameters() const {
     int64_t total = vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2);
     for (int64_t layer = 0; layer < num_layers; ++layer) {
         const bool sparse = !sparse_layers.empty() && sparse_layers[static_cast<size_t>(layer)];
-        const int64_t width = sparse ? num_experts * expert_intermediate_size : intermediate_size;
-        total += attention + mlp_matrices * hidden_size * width + 2 * hidden_size;
+        const int64_t width = sparse ? num_experts * expert_intermediate_size + shared_expert_size
+                                     : intermediate_size;
+        const bool linear = is_linear(static_cast<size_t>(layer));
+        total += (linear ? of_linear_attention() : attention) + mlp_matrices * hidden_size * width +
+                 2 * hidden_size;
     }
     return total + hidden_size;
 }

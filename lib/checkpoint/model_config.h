@@ -31,6 +31,16 @@ struct RopeConfig {
     std::vector<double> long_factor;         // longrope
 };
 
+// Layers with a state instead of keys and values: the gated delta rule behind a short convolution.
+struct LinearAttentionConfig {
+    int64_t key_heads = 0;
+    int64_t value_heads = 0;  // a multiple of key_heads
+    int64_t key_dim = 0;      // of a head
+    int64_t value_dim = 0;    // alike
+    int64_t conv_taps = 0;
+    std::vector<bool> layers;  // one a layer: has it
+};
+
 // What makes scores of the values of a head of classes: each by itself, or all so that they add up
 // to 1.
 enum class LabelFunction : uint8_t { none, sigmoid, softmax };
@@ -80,16 +90,25 @@ struct ModelConfig {
     int64_t experts_per_token = 0;
     int64_t expert_intermediate_size = 0;
     bool normalize_expert_weights = false;  // the chosen experts' weights are scaled to sum to 1
-    std::vector<bool> sparse_layers;        // one a layer when num_experts > 0: has experts
-    DType dtype = DType::f32;               // torch_dtype / dtype; float32 when absent
-    std::vector<int32_t> eos_token_ids;     // config.json's; generation_config.json wins over it
+    int64_t shared_expert_size = 0;   // inner width of an expert that all tokens take; 0: none
+    std::vector<bool> sparse_layers;  // one a layer when num_experts > 0: has experts
+    std::optional<LinearAttentionConfig> linear_attention;
+    DType dtype = DType::f32;            // torch_dtype / dtype; float32 when absent
+    std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
     std::optional<int32_t> bos_token_id;
     std::string raw_json;            // the whole file, for what only one family reads
     bool quantized = false;          // the file describes quantized weights
     std::vector<std::string> notes;  // what was ignored, in words for the user
 
+    // Whether this layer has linear attention instead of attention.
+    bool is_linear(size_t layer) const {
+        return linear_attention && linear_attention->layers[layer];
+    }
     // Parameters of a dense decoder of these sizes; for plans made before weights are read.
     int64_t estimated_parameters() const;
+
+  private:
+    int64_t of_linear_attention() const;
 };
 
 // Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key

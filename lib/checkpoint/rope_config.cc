@@ -112,7 +112,7 @@ RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
     rope.theta = fields.number("rope_theta", 1.0, kMaxTheta).value_or(default_theta);
     if (is_partial) {
         rope.partial_rotary_factor =
-            fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(1.0);
+            fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(model.family.partial_rotary);
     }
     rope.original_max_positions =
         fields.integer("original_max_position_embeddings", 1, kMaxPositions).value_or(0);

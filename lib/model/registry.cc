@@ -17,6 +17,9 @@ extern const FamilyRow kQwen2;
 extern const FamilyRow kMiMo;
 extern const FamilyRow kQwen3;
 extern const FamilyRow kQwen3Moe;
+extern const FamilyRow kQwen3Next;
+extern const FamilyRow kQwen35;
+extern const FamilyRow kQwen35Moe;
 extern const FamilyRow kMixtral;
 extern const FamilyRow kPhi3;
 extern const FamilyRow kGemma;
@@ -31,9 +34,10 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama, &kMistral,  &kMinistral, &kSeedOss,    &kCwm,        &kQwen2,  &kMiMo,
-    &kQwen3, &kQwen3Moe, &kMixtral,   &kPhi3,       &kGemma,      &kGemma2, &kGemma3,
-    &kGpt2,  &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
+    &kLlama,   &kMistral, &kMinistral,  &kSeedOss,    &kCwm,    &kQwen2,
+    &kMiMo,    &kQwen3,   &kQwen3Moe,   &kQwen3Next,  &kQwen35, &kQwen35Moe,
+    &kMixtral, &kPhi3,    &kGemma,      &kGemma2,     &kGemma3, &kGpt2,
+    &kBert,    &kRoberta, &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "kernels/error.h"
 
 namespace nvllm {
 namespace {
+
+constexpr ExpertNames kPlainMlp = {"mlp", "gate_proj", "up_proj", "down_proj"};
 
 struct LlamaLoader {
     const ModelConfig& config;
@@ -21,7 +24,8 @@ struct LlamaLoader {
     }
 
     LinearWeight query_key_value(const std::string& name, int64_t in) const {
-        const int64_t width = config.num_heads * config.head_dim;
+        const int64_t of_queries = config.num_heads * config.head_dim;
+        const int64_t width = traits.attention_gate ? 2 * of_queries : of_queries;
         const int64_t kv_width = config.num_kv_heads * config.head_dim;
         const bool bias = config.attention_bias;
         if (traits.fused.query_key_value != nullptr) {
@@ -45,6 +49,7 @@ struct LlamaLoader {
         layer.heads = config.num_heads;
         layer.kv_heads = config.num_kv_heads;
         layer.head_dim = config.head_dim;
+        layer.has_output_gate = traits.attention_gate;
         layer.options.scale = static_cast<float>(config.attention_scale.value_or(plain_scale));
         layer.options.window = window;
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
@@ -59,6 +64,53 @@ struct LlamaLoader {
         layer.key_scale = load_scalar(source, name + ".k_scale", 1.0f);
         layer.value_scale = load_scalar(source, name + ".v_scale", 1.0f);
         return layer;
+    }
+
+    GatedDeltaNet linear_attention(const std::string& name, int64_t in) const {
+        const LinearAttentionConfig& given = *config.linear_attention;
+        GatedDeltaNet layer;
+        layer.sizes = {given.key_heads, given.value_heads, given.key_dim, given.value_dim,
+                       given.conv_taps};
+        const DeltaNetSizes& sizes = layer.sizes;
+        layer.is_by_key_head = traits.fused.linear_attention;
+        std::vector<LinearSpec> parts;
+        for (const auto& [part, width] : linear_attention_inputs(sizes)) {
+            parts.push_back({fmt::format("{}.{}", name, part), in, width, false});
+        }
+        layer.in = load_linear(source, parts);
+        layer.out =
+            load_linear(source, {name + ".out_proj", sizes.values(), config.hidden_size, false});
+        layer.conv_weight = convolution(name + ".conv1d.weight", sizes);
+        layer.a_log = float32_vector(name + ".A_log", sizes.heads);
+        layer.dt_bias = float32_vector(name + ".dt_bias", sizes.heads);
+        layer.activation = mlp_function_named(config.activation).function;
+        layer.norm = load_rms_norm(source, name + ".norm", sizes.value_dim, config.norm_epsilon);
+        return layer;
+    }
+
+    // Stored as [channels, 1, taps]; here [taps, channels].
+    Tensor convolution(const std::string& name, const DeltaNetSizes& sizes) const {
+        const Tensor stored =
+            source.read(name, {sizes.channels(), 1, sizes.taps}, WeightRole::matrix);
+        const ConstTensorView by_channel = stored.view().reshaped({sizes.channels(), sizes.taps});
+        const Tensor matrix = Tensor::borrow(by_channel, std::make_shared<Tensor>(stored));
+        return source.placed(transposed(source, as_float32(source, matrix)));
+    }
+
+    std::vector<std::pair<const char*, int64_t>> linear_attention_inputs(
+        const DeltaNetSizes& sizes) const {
+        if (traits.fused.linear_attention) {
+            return {{"in_proj_qkvz", sizes.channels() + sizes.values()},
+                    {"in_proj_ba", 2 * sizes.heads}};
+        }
+        return {{"in_proj_qkv", sizes.channels()},
+                {"in_proj_z", sizes.values()},
+                {"in_proj_b", sizes.heads},
+                {"in_proj_a", sizes.heads}};
+    }
+
+    Tensor float32_vector(const std::string& name, int64_t size) const {
+        return source.placed(as_float32(source, source.read(name, {size}, WeightRole::bias)));
     }
 
     Mlp gated_mlp(const std::string& name, const ExpertNames& names, int64_t inner) const {
@@ -129,6 +181,13 @@ struct LlamaLoader {
         layer.experts_per_token = config.experts_per_token;
         layer.normalize_weights = config.normalize_expert_weights;
         layer.computes_all = source.hook() != nullptr;
+        if (config.shared_expert_size > 0) {
+            SharedExpert shared;
+            shared.mlp = gated_mlp(name + ".shared_expert", kPlainMlp, config.shared_expert_size);
+            shared.gate =
+                load_linear(source, {name + ".shared_expert_gate", config.hidden_size, 1, false});
+            layer.shared = std::move(shared);
+        }
         const std::vector<ExpertLinears> experts = expert_linears(name);
         if (can_stack(source, experts)) {
             layer.stack = load_expert_stack(source, experts, mlp_function_named(config.activation));
@@ -159,8 +218,7 @@ struct LlamaLoader {
         if (config.num_experts > 0 && config.sparse_layers[index]) {
             block.mlp = sparse_mlp(fmt::format("{}.{}", name, traits.experts.layer));
         } else {
-            block.mlp = gated_mlp(name + ".mlp", {"mlp", "gate_proj", "up_proj", "down_proj"},
-                                  config.intermediate_size);
+            block.mlp = gated_mlp(name + ".mlp", kPlainMlp, config.intermediate_size);
         }
     }
 
@@ -201,6 +259,15 @@ struct LlamaLoader {
         flows.back().columns_per_channel = width / kv_width;
     }
 
+    void add_linear_attention_flows(const std::string& block,
+                                    std::vector<ChannelFlow>& flows) const {
+        std::vector<std::string> readers;
+        for (const auto& [part, width] : linear_attention_inputs({})) {
+            readers.push_back(fmt::format("{}.linear_attn.{}", block, part));
+        }
+        flows.push_back(from_norm(block + ".input_layernorm", std::move(readers)));
+    }
+
     // A gated MLP is linear in what goes up.
     void add_mlp_flows(const std::string& block, size_t index,
                        std::vector<ChannelFlow>& flows) const {
@@ -210,6 +277,13 @@ struct LlamaLoader {
             const std::string layer = fmt::format("{}.{}", block, traits.experts.layer);
             std::vector<std::string> readers = {layer + ".gate"};
             std::vector<ChannelFlow> inner;
+            if (config.shared_expert_size > 0) {
+                const std::string shared = layer + ".shared_expert";
+                readers.insert(readers.end(),
+                               {shared + ".gate_proj", shared + ".up_proj", shared + "_gate"});
+                inner.push_back(from_linear(shared + ".up_proj", 0, config.shared_expert_size,
+                                            shared + ".down_proj"));
+            }
             for (const ExpertLinears& expert : expert_linears(layer)) {
                 readers.insert(readers.end(), {expert.gate.name, expert.up.name});
                 inner.push_back(from_linear(expert.up.name, 0, expert.up.out, expert.down.name));
@@ -233,7 +307,11 @@ struct LlamaLoader {
         const int64_t hidden = config.hidden_size;
         const int64_t window = config.layer_windows[index];
         DecoderBlock block;
-        block.attention = attention(name + ".self_attn", in, window);
+        if (config.is_linear(index)) {
+            block.linear_attention = linear_attention(name + ".linear_attn", in);
+        } else {
+            block.attention = attention(name + ".self_attn", in, window);
+        }
         if (traits.norms_around_layers) {
             block.after_attention_norm = norm(name + ".post_attention_layernorm", hidden);
             block.mlp_norm = norm(name + ".pre_feedforward_layernorm", hidden);
@@ -242,14 +320,18 @@ struct LlamaLoader {
             block.mlp_norm = norm(name + ".post_attention_layernorm", hidden);
         }
         load_mlp(name, index, block);
-        block.rotary = window > 0 && config.sliding_rope ? 1 : 0;
+        if (!config.is_linear(index)) block.rotary = window > 0 && config.sliding_rope ? 1 : 0;
         return block;
     }
 
     DecoderBlock block(const std::string& name, size_t index) const {
         DecoderBlock block = block_behind(name, index, config.hidden_size);
         block.attention_norm = norm(name + ".input_layernorm", config.hidden_size);
-        add_attention_flows(name, block.flows);
+        if (config.is_linear(index)) {
+            add_linear_attention_flows(name, block.flows);
+        } else {
+            add_attention_flows(name, block.flows);
+        }
         add_mlp_flows(name, index, block.flows);
         return block;
     }

@@ -26,11 +26,13 @@ struct ExpertNames {
 struct FusedNames {
     const char* query_key_value = nullptr;  // below attention: "qkv_proj"
     const char* gate_up = nullptr;          // below an MLP: "gate_up_proj"
+    bool linear_attention = false;          // in_proj_qkvz and in_proj_ba, by key head
 };
 
 // In what a descendant differs from Llama beyond what its config says (sizes, biases, windows,
 // rope, tying, soft caps).
 struct LlamaTraits {
+    bool attention_gate = false;       // Attention::has_output_gate
     bool query_key_norm = false;       // RMS norm of each query and key head before the rotation
     FusedNames fused = {};             // none
     bool norms_around_layers = false;  // a norm before and another behind attention and MLP

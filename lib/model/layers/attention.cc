@@ -2,8 +2,23 @@
 #include "lib/model/layers/attention.h"
 
 #include "kernels/ops/attention_input.h"
+#include "kernels/ops/elementwise.h"
 
 namespace nvllm {
+namespace {
+
+// Queries, keys and values side by side, out of a projection with gates behind the queries.
+TensorView without_gates(const Context& context, const Attention& layer, const TensorView& x) {
+    const int64_t width = layer.heads * layer.head_dim;
+    const int64_t rest = 2 * layer.kv_heads * layer.head_dim;
+    const TensorView out = take_activations(context, {x.dim(0), width + rest});
+    ops::copy(context, x.columns(0, 2 * width).split_last(layer.heads).columns(0, layer.head_dim),
+              out.columns(0, width).split_last(layer.heads));
+    ops::copy(context, x.columns(2 * width, rest), out.columns(width, rest));
+    return out;
+}
+
+}  // namespace
 
 void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                       const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const {
@@ -14,8 +29,10 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
 
     const TensorView projected = take_activations(context, {tokens, query_key_value.out()});
     query_key_value.apply(context, x, ops::MatmulOutput::overwrite, projected);
-    const TensorView queries = projected.columns(0, heads * head_dim).split_last(heads);
-    prepare(context, cos_sin, projected, tables.slots, layer);
+    const TensorView inputs =
+        has_output_gate ? without_gates(context, *this, projected) : projected;
+    const TensorView queries = inputs.columns(0, heads * head_dim).split_last(heads);
+    prepare(context, cos_sin, inputs, tables.slots, layer);
 
     const TensorView attended = take_activations(context, {tokens, heads, head_dim});
     ops::PagedAttentionOptions over_layer = options;
@@ -23,6 +40,10 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     over_layer.parents = batch.rows.parents;
     ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_start_loc,
                          batch.seq_lens, tables.block_tables, over_layer, attended);
+    if (has_output_gate) {
+        const TensorView with_gates = projected.columns(0, 2 * heads * head_dim).split_last(heads);
+        ops::gate(context, with_gates.columns(head_dim, head_dim), attended);
+    }
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
 }
 

@@ -16,7 +16,10 @@ struct Attention {
     int64_t kv_heads = 0;
     int64_t head_dim = 0;
     ops::PagedAttentionOptions options;
-    LinearWeight query_key_value;    // [hidden] → [(heads + 2 kv_heads) * head_dim]
+    // The projection also gives a gate for each value that is attended, sigmoid(gate) times which
+    // it is: each head's lie behind its query.
+    bool has_output_gate = false;
+    LinearWeight query_key_value;    // [hidden] → queries, keys, values of all heads
     LinearWeight output;             // [heads * head_dim] → [hidden]
     std::optional<Norm> query_norm;  // rms norms over head_dim, before the rotation
     std::optional<Norm> key_norm;

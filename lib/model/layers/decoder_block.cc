@@ -35,7 +35,11 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSi
     const Context& context = *batch.context;
     apply_residual(context, attention_norm, after_attention_norm, hidden,
                    [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
-                       attention.apply(batch, index, cos_sin, x, how, y);
+                       if (linear_attention) {
+                           linear_attention->apply(batch, index, x, how, y);
+                       } else {
+                           attention.apply(batch, index, cos_sin, x, how, y);
+                       }
                    });
     apply_mlp(context, hidden);
 }
@@ -55,6 +59,7 @@ bool DecoderBlock::is_capturable() const {
 size_t DecoderBlock::bytes() const {
     return attention_norm.bytes() + attention.bytes() + mlp_norm.bytes() + mlp_bytes(*this) +
            (after_attention_norm ? after_attention_norm->bytes() : 0) +
+           (linear_attention ? linear_attention->bytes() : 0) +
            (after_mlp_norm ? after_mlp_norm->bytes() : 0);
 }
 

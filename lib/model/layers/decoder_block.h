@@ -6,6 +6,7 @@
 
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
+#include "lib/model/layers/gated_delta_net.h"
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/layers/norm.h"
@@ -14,7 +15,9 @@ namespace nvllm {
 
 struct DecoderBlock {
     Norm attention_norm;
+    // `attention`, or where it is there this instead.
     Attention attention;
+    std::optional<GatedDeltaNet> linear_attention;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     Norm mlp_norm;
     std::variant<Mlp, MoeMlp> mlp;

@@ -178,8 +178,25 @@ void compute_all(const Context& context, const Mlp& expert, const ConstTensorVie
 
 }  // namespace
 
+void SharedExpert::add(const Context& context, const ConstTensorView& x,
+                       const TensorView& y) const {
+    const ScratchArena::Scope scope(*context.scratch);
+    const TensorView open = take_activations(context, {x.dim(0), 1});
+    const TensorView out = take_activations(context, {x.dim(0), y.dim(1)});
+    gate.apply(context, x, ops::MatmulOutput::overwrite, open);
+    mlp.apply(context, x, ops::MatmulOutput::overwrite, out);
+    ops::gate(context, open, out);
+    ops::add(context, out, y);
+}
+
 void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                    const TensorView& y) const {
+    apply_chosen(context, x, how, y);
+    if (shared) shared->add(context, x, y);
+}
+
+void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+                          const TensorView& y) const {
     const int64_t tokens = x.dim(0);
     if (stack) {
         const ScratchArena::Scope scope(*context.scratch);
@@ -213,6 +230,7 @@ void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::Matmul
 size_t MoeMlp::bytes() const {
     size_t bytes = router.bytes() + (stack ? stack->bytes() : 0);
     for (const Mlp& expert : experts) bytes += expert.bytes();
+    if (shared) bytes += shared->mlp.bytes() + shared->gate.bytes();
     return bytes;
 }
 

@@ -52,6 +52,13 @@ std::string text_of(const ModelConfig& config) {
                         config.logit_soft_cap, config.num_experts, config.experts_per_token,
                         config.expert_intermediate_size, config.normalize_expert_weights,
                         fmt::join(config.sparse_layers, ","), dtype_name(config.dtype));
+    if (config.linear_attention) {
+        const LinearAttentionConfig& linear = *config.linear_attention;
+        text +=
+            fmt::format(" {} {} {} {} {} {}", linear.key_heads, linear.value_heads, linear.key_dim,
+                        linear.value_dim, linear.conv_taps, fmt::join(linear.layers, ","));
+    }
+    text += fmt::format(" {}", config.shared_expert_size);
     return text + fmt::format(" {} {} {} {} {}", fmt::join(config.eos_token_ids, ","),
                               config.bos_token_id.value_or(-1), config.quantized,
                               config.sliding_rope ? text_of(*config.sliding_rope) : "",
