@@ -15,6 +15,7 @@ from programs import DEMO, SHARED, SOURCE, needs_shared, run, run_jsonl, wait_un
 from serve_testing import Server
 
 DRAFT = str(SOURCE / "models" / "demo-draft")
+HEAD = str(SOURCE / "models" / "demo-eagle3")
 HEADS = SHARED / "drafts"
 STORIES260K = SHARED / "models" / "stories260k"
 
@@ -168,6 +169,14 @@ class Speculation(unittest.TestCase):
             self.drafted("--speculative-config", config(3, "mtp", model=folder))
             self.drafted("--speculative-config", config(2, "mtp", model=folder), "--max-num-seqs", "3", "--prefill-chunk-size", "7",
                          "--block-size", "4")
+
+    def test_trained_head(self):
+        plain = sequence_steps(self.steps_with())
+        for count in (1, 4):
+            steps = self.drafted("--speculative-config", config(count, "eagle3", model=HEAD))
+            self.assertLess(sequence_steps(steps), (0.8 if count == 1 else 0.65) * plain)
+        self.drafted("--draft-model", HEAD, "--speculative-config", '{"adaptive": false, "num_speculative_tokens": 8}', "--max-num-seqs", "5",
+                     "--prefill-chunk-size", "7", "--block-size", "4")
 
     @needs_shared("drafts")
     def test_heads(self):
