@@ -11,6 +11,8 @@ static_assert(static_cast<int>(ops::Activation::gelu) == static_cast<int>(Activa
 static_assert(static_cast<int>(ops::Activation::gelu_tanh) ==
               static_cast<int>(ActivationKind::gelu_tanh));
 static_assert(static_cast<int>(ops::Activation::relu) == static_cast<int>(ActivationKind::relu));
+static_assert(static_cast<int>(ops::Activation::sigmoid) ==
+              static_cast<int>(ActivationKind::sigmoid));
 
 }  // namespace
 

@@ -25,6 +25,8 @@ __device__ __forceinline__ float apply(Activation function, float x) {
             return x / (1.0f + expf(-2.0f * kSqrt2OverPi * gpu::fma(0.044715f * x * x, x, x)));
         case Activation::relu:
             return x < 0.0f ? 0.0f : x;  // what is no number stays none
+        case Activation::sigmoid:
+            return 1.0f / (1.0f + expf(-x));
     }
     return x;
 }

@@ -1,4 +1,4 @@
-// Element-wise functions of the MLP.
+// Element-wise functions of the MLP and of gates.
 #pragma once
 
 #include "kernels/context.h"
@@ -6,8 +6,9 @@
 
 namespace nvllm::ops {
 
-// The names config.json uses: silu; gelu (by erf); gelu_tanh (gelu_new, gelu_pytorch_tanh); relu.
-enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu };
+// The names config.json uses: silu; gelu (by erf); gelu_tanh (gelu_new, gelu_pytorch_tanh); relu;
+// sigmoid, the logistic function.
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid };
 
 // out = f(x). activations [tokens, width]; may be the same view.
 void activation(const Context& context, Activation function, const ConstTensorView& x,

@@ -63,6 +63,7 @@ Bounded layer_norm_bound(const Spread& spread, double value, double weight, doub
 double activation_units(ops::Activation function, double x) {
     switch (function) {
         case ops::Activation::silu:
+        case ops::Activation::sigmoid:
             return kExpUnits + 4;
         case ops::Activation::gelu:
             // A polynomial of ten coefficients whose error is below 1e-6, and exp(-x²/2).
@@ -81,7 +82,8 @@ double activation_units(ops::Activation function, double x) {
 constexpr double kMin = 1e-37;
 
 constexpr std::array kActivations = {ops::Activation::silu, ops::Activation::gelu,
-                                     ops::Activation::gelu_tanh, ops::Activation::relu};
+                                     ops::Activation::gelu_tanh, ops::Activation::relu,
+                                     ops::Activation::sigmoid};
 
 void check_activation(const Context& context, Random& random, ops::Activation function) {
     const int64_t tokens = random_size(random), width = random_size(random);

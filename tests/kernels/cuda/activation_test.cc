@@ -12,7 +12,8 @@ using testing::Buffer;
 namespace {
 
 constexpr ops::Activation kFunctions[] = {ops::Activation::silu, ops::Activation::gelu,
-                                          ops::Activation::gelu_tanh, ops::Activation::relu};
+                                          ops::Activation::gelu_tanh, ops::Activation::relu,
+                                          ops::Activation::sigmoid};
 
 void check_functions(DType dtype, int64_t tokens, int64_t width, int64_t gap) {
     testing::Machine machine(1);

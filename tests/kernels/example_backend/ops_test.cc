@@ -106,8 +106,9 @@ TEST_CASE("element-wise ops on a device agree with the CPU") {
         const TensorView dx = c.put(x, {kTokens, kWidth});
         const TensorView dy = c.put(y, {kTokens, kWidth});
         const TensorView dout = c.put(out, {kTokens, kWidth});
-        for (const auto function : {ops::Activation::silu, ops::Activation::gelu,
-                                    ops::Activation::gelu_tanh, ops::Activation::relu}) {
+        for (const auto function :
+             {ops::Activation::silu, ops::Activation::gelu, ops::Activation::gelu_tanh,
+              ops::Activation::relu, ops::Activation::sigmoid}) {
             ops::activation(c.device.context(), function, dx, dout);
             ops::activation(c.cpu.context(), function, view(x), view(out));
             c.check("activation", dout, out);

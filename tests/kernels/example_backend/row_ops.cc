@@ -17,6 +17,8 @@ float apply(nvllm::ops::Activation function, float x) {
             return 0.5f * x * (1.0f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
         case nvllm::ops::Activation::relu:
             return x > 0.0f ? x : 0.0f;
+        case nvllm::ops::Activation::sigmoid:
+            return 1.0f / (1.0f + std::exp(-x));
     }
     return x;
 }
