@@ -19,4 +19,10 @@ void activation(const Context& context, Activation function, const ConstTensorVi
 void gated_activation(const Context& context, Activation function, const ConstTensorView& gate,
                       const ConstTensorView& up, const TensorView& out);
 
+// out = g / (1 + exp(-alpha g)) * (u + 1) with g = min(gate, limit) and u = up within [-limit,
+// limit] (OpenAI 2025, gpt-oss). gate_up: activations [tokens, 2 * width], gate and up of a column
+// next to each other; out: the same type [tokens, width]; rows may be strided.
+void clamped_swiglu(const Context& context, float alpha, float limit,
+                    const ConstTensorView& gate_up, const TensorView& out);
+
 }  // namespace nvllm::ops
