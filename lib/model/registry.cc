@@ -22,6 +22,11 @@ extern const FamilyRow kPhi3;
 extern const FamilyRow kGemma;
 extern const FamilyRow kGemma2;
 extern const FamilyRow kGemma3;
+extern const FamilyRow kSmolLm3;
+extern const FamilyRow kGranite;
+extern const FamilyRow kInternLm3;
+extern const FamilyRow kErnie;
+extern const FamilyRow kHelium;
 extern const FamilyRow kGpt2;
 extern const FamilyRow kBert;
 extern const FamilyRow kRoberta;
@@ -31,9 +36,9 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama, &kMistral,  &kMinistral, &kSeedOss,    &kCwm,        &kQwen2,  &kMiMo,
-    &kQwen3, &kQwen3Moe, &kMixtral,   &kPhi3,       &kGemma,      &kGemma2, &kGemma3,
-    &kGpt2,  &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
+    &kLlama,     &kMistral, &kMinistral, &kSeedOss, &kCwm,    &kQwen2,   &kMiMo,       &kQwen3,
+    &kQwen3Moe,  &kMixtral, &kPhi3,      &kGemma,   &kGemma2, &kGemma3,  &kSmolLm3,    &kGranite,
+    &kInternLm3, &kErnie,   &kHelium,    &kGpt2,    &kBert,   &kRoberta, &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {
