@@ -11,6 +11,7 @@ namespace nvllm {
 extern const FamilyRow kLlama;
 extern const FamilyRow kMistral;
 extern const FamilyRow kMinistral;
+extern const FamilyRow kMinistral3;
 extern const FamilyRow kSeedOss;
 extern const FamilyRow kCwm;
 extern const FamilyRow kQwen2;
@@ -36,9 +37,10 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,     &kMistral, &kMinistral, &kSeedOss, &kCwm,    &kQwen2,   &kMiMo,       &kQwen3,
-    &kQwen3Moe,  &kMixtral, &kPhi3,      &kGemma,   &kGemma2, &kGemma3,  &kSmolLm3,    &kGranite,
-    &kInternLm3, &kErnie,   &kHelium,    &kGpt2,    &kBert,   &kRoberta, &kXlmRoberta, &kDistilBert,
+    &kLlama,  &kMistral, &kMinistral,  &kMinistral3, &kSeedOss, &kCwm,    &kQwen2,
+    &kMiMo,   &kQwen3,   &kQwen3Moe,   &kMixtral,    &kPhi3,    &kGemma,  &kGemma2,
+    &kGemma3, &kSmolLm3, &kGranite,    &kInternLm3,  &kErnie,   &kHelium, &kGpt2,
+    &kBert,   &kRoberta, &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {
