@@ -28,6 +28,9 @@ extern const FamilyRow kGlm4;
 extern const FamilyRow kCohere2;
 extern const FamilyRow kHunYuan;
 extern const FamilyRow kNemotron;
+extern const FamilyRow kOlmo2;
+extern const FamilyRow kOlmo3;
+extern const FamilyRow kExaone4;
 extern const FamilyRow kSmolLm3;
 extern const FamilyRow kGranite;
 extern const FamilyRow kInternLm3;
@@ -43,10 +46,11 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,  &kMistral,  &kMinistral, &kMinistral3, &kSeedOss, &kCwm,        &kQwen2,      &kMiMo,
-    &kQwen3,  &kQwen3Moe, &kMixtral,   &kPhi3,       &kGemma,   &kGemma2,     &kGemma3,     &kGlm,
-    &kGlm4,   &kCohere2,  &kHunYuan,   &kNemotron,   &kSmolLm3, &kGranite,    &kInternLm3,  &kErnie,
-    &kHelium, &kGlm4Moe,  &kGpt2,      &kBert,       &kRoberta, &kXlmRoberta, &kDistilBert,
+    &kLlama,   &kMistral, &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,        &kQwen2,
+    &kMiMo,    &kQwen3,   &kQwen3Moe,  &kMixtral,    &kPhi3,       &kGemma,      &kGemma2,
+    &kGemma3,  &kGlm,     &kGlm4,      &kCohere2,    &kHunYuan,    &kNemotron,   &kOlmo2,
+    &kOlmo3,   &kExaone4, &kSmolLm3,   &kGranite,    &kInternLm3,  &kErnie,      &kHelium,
+    &kGlm4Moe, &kGpt2,    &kBert,      &kRoberta,    &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {
