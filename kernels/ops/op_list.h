@@ -23,10 +23,13 @@
 #define NVLLM_REQUIRED_OPS(X) \
     X(activation)             \
     X(gated_activation)       \
+    X(clamped_swiglu)         \
     X(attention_input)        \
     X(paged_attention)        \
     X(add)                    \
     X(soft_cap)               \
+    X(scale)                  \
+    X(scale_rows)             \
     X(gather_rows)            \
     X(convert)                \
     X(embedding)              \
@@ -36,7 +39,8 @@
     X(rms_norm)               \
     X(layer_norm)             \
     X(rope_cos_sin)           \
-    X(rope)
+    X(rope)                   \
+    X(position_factors)
 
 // Ops of the CPU that a module may leave out. Each group is complete or missing.
 #define NVLLM_OPTIONAL_OPS(X)                                                  \

@@ -12,7 +12,8 @@ using testing::Buffer;
 namespace {
 
 constexpr ops::Activation kFunctions[] = {ops::Activation::silu, ops::Activation::gelu,
-                                          ops::Activation::gelu_tanh, ops::Activation::relu};
+                                          ops::Activation::gelu_tanh, ops::Activation::relu,
+                                          ops::Activation::sigmoid};
 
 void check_functions(DType dtype, int64_t tokens, int64_t width, int64_t gap) {
     testing::Machine machine(1);
@@ -69,4 +70,25 @@ TEST_CASE("cuda: activations keep what is no number") {
         CHECK(std::isfinite(out[1]));
         CHECK(out[2] == INFINITY);
     }
+}
+
+TEST_CASE("cuda: clamped_swiglu limits gate and up, which lie next to each other") {
+    testing::Machine machine(1);
+    under_all_schedules([&] {
+        for (const DType dtype : testing::kFloatTypes) {
+            for (const int64_t width : {1, 24, 131}) {
+                const int64_t stride = 2 * width + 8;
+                Buffer x(dtype, testing::Random(9).values(3 * stride, 9.0f));
+                Buffer out(dtype, 3 * width);
+                cuda::clamped_swiglu(machine.context(), 1.702f, 7.0f,
+                                     x.matrix(3, 2 * width, stride), out.view({3, width}));
+                CHECK(testing::matches(out, dtype, 2e-6, [&](int64_t i) {
+                    const int64_t at = i / width * stride + 2 * (i % width);
+                    const double gate = std::min(x[at], 7.0f);
+                    const double up = std::clamp(x[at + 1], -7.0f, 7.0f);
+                    return gate / (1.0 + std::exp(-double{1.702f} * gate)) * (up + 1.0);
+                }));
+            }
+        }
+    });
 }

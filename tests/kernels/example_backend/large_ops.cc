@@ -77,8 +77,8 @@ void attention_input(const Context& context, const nvllm::ops::AttentionInputOpt
         example::rms_norm(context, keys, options.key_norm, options.key_norm_options, keys);
     }
     if (options.cosines.data != nullptr) {
-        example::rope(context, options.cosines, options.sines, queries);
-        example::rope(context, options.cosines, options.sines, keys);
+        example::rope(context, options.cosines, options.sines, options.pairs, queries);
+        example::rope(context, options.cosines, options.sines, options.pairs, keys);
     }
     example::write_kv(context, keys, values, slots, key_cache, value_cache, options.scales);
 }

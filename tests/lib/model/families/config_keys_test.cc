@@ -30,10 +30,10 @@ ModelConfig parse(const json& document) {
 
 std::string text_of(const RopeConfig& rope) {
     return fmt::format(
-        "{} {} {} {} {} {} {} {} {} {} {} {}", rope.theta, rope.partial_rotary_factor, rope.kind,
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}", rope.theta, rope.partial_rotary_factor, rope.kind,
         rope.factor, rope.low_frequency_factor, rope.high_frequency_factor,
         rope.original_max_positions, rope.attention_factor.value_or(-1.0), rope.beta_fast,
-        rope.truncate, fmt::join(rope.short_factor, ","), fmt::join(rope.long_factor, ","));
+        rope.truncate, fmt::join(rope.short_factor, ","), fmt::join(rope.long_factor, ","), rope.alpha.value_or(-1.0), rope.query_beta);
 }
 
 // All that a model is made from.
@@ -52,6 +52,12 @@ std::string text_of(const ModelConfig& config) {
                         config.logit_soft_cap, config.num_experts, config.experts_per_token,
                         config.expert_intermediate_size, config.normalize_expert_weights,
                         fmt::join(config.sparse_layers, ","), dtype_name(config.dtype));
+    text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {}", config.embedding_scale,
+                        config.residual_scale, config.logit_scale,
+                        fmt::join(config.rotated_layers, ","), config.query_key_norm,
+                        config.shared_expert_intermediate_size, config.num_expert_groups,
+                        config.expert_groups_per_token, config.expert_weight_scale,
+                        config.swiglu_alpha, config.swiglu_limit);
     return text + fmt::format(" {} {} {} {} {}", fmt::join(config.eos_token_ids, ","),
                               config.bos_token_id.value_or(-1), config.quantized,
                               config.sliding_rope ? text_of(*config.sliding_rope) : "",
