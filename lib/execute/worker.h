@@ -68,6 +68,9 @@ class Worker {
     // The front of `free_`, emptied.
     StepInFlight& next_step();
     Context make_context();
+    // Keys and values of accepted drafts go to the slots of their positions.
+    void move_accepted(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
+                       const StepInFlight& step);
     void compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
                  StepInFlight& step);
 
@@ -76,6 +79,7 @@ class Worker {
     ComputeDevice device_;
     Stream stream_;
     DType activations_;
+    int32_t block_size_;
     ScratchArena scratch_;
     ScratchArena host_scratch_;  // in addition to a device's
     size_t num_growths_ = 0;     // of scratch, when a step was begun last

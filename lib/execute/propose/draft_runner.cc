@@ -90,7 +90,7 @@ const AuxHiddenStates* DraftRunner::expect(const Context& context, int64_t token
 void DraftRunner::propose(const ForwardContext& batch, const TensorView& hidden,
                           const BatchPlan& plan, const PlanExtras& extras,
                           const WorkerSequences& sequences, StepInFlight& step) {
-    list_chains(plan, extras, sequences, step.result);
+    list_chains(plan, extras, sequences, step);
     if (chains_.empty()) return;
     const Context context = own_context(*batch.context);
     std::vector<Chain*> all;
@@ -171,7 +171,7 @@ void DraftRunner::add_chains(const Context& context, const TensorView& kept) {
 }
 
 void DraftRunner::list_chains(const BatchPlan& plan, const PlanExtras& extras,
-                              const WorkerSequences& sequences, const StepResult& result) {
+                              const WorkerSequences& sequences, const StepInFlight& step) {
     chains_.clear();
     wanting_.clear();
     int64_t row = 0;
@@ -179,9 +179,12 @@ void DraftRunner::list_chains(const BatchPlan& plan, const PlanExtras& extras,
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         const PlanEntry& entry = plan.entries[i];
         Chain chain = chain_of(entry, sequences.at(entry.sequence), extras.num_next_drafts(i),
-                               result.sequences[i].token_ids, room);
+                               step.result.sequences[i].token_ids, room);
         chain.entry = i;
         chain.first_of_target = row;
+        chain.num_before_drafts = entry.count - extras.drafts(i).size();
+        const auto path = step.paths.find(i);
+        if (path != step.paths.end()) chain.accepted_rows = path->second.rows;
         row += entry.count;
         room -= chain.count;
         if (chain.count > 0) chains_.push_back(std::move(chain));
@@ -294,8 +297,9 @@ ConstTensorView DraftRunner::states_of_target(const Context& context, const Tens
     if (read.none()) return {};
     indices_.clear();
     for (const Chain& chain : chains_) {
-        for (int64_t row = 0; row < chain.count; ++row) {
-            indices_.push_back(static_cast<int32_t>(chain.first_of_target + row));
+        for (int32_t row = 0; row < chain.count; ++row) {
+            indices_.push_back(static_cast<int32_t>(chain.first_of_target) +
+                               chain.row_of_target(row));
         }
     }
     const TensorView& source = read.last ? hidden : aux_.out;

@@ -64,19 +64,27 @@ class DraftRunner {
         int32_t count = 0;         // of those
         int32_t num_computed = 0;  // rows of the target
         int32_t num_wanted = 0;
-        int64_t first_of_target = 0;     // row of the target's pass with the same position
+        int64_t first_of_target = 0;             // row of the target's pass with the same position
+        int32_t num_before_drafts = 0;           // rows of that pass before the first draft
+        std::span<const int32_t> accepted_rows;  // of drafts, as DraftTokens counts them
         std::vector<int32_t> following;  // tokens after those that the sequence knows: drafts last
         size_t num_chosen = 0;           // of `following`, no drafts
         // The sequence's block tables with more blocks, where drafts lie behind them.
         std::vector<std::vector<int32_t>> tables;
 
+        // Where in the target's pass the sequence's row is that is at the position of row `row`.
+        int32_t row_of_target(int32_t row) const {
+            const int32_t draft = row - num_before_drafts;
+            if (draft < 0) return row;
+            return num_before_drafts - 1 + accepted_rows[static_cast<size_t>(draft)];
+        }
         // Position of the row that the `pass`-th draft follows.
         int32_t last_position(int32_t pass) const { return first + count - 1 + pass; }
     };
 
     Context own_context(const Context& context);
     void list_chains(const BatchPlan& plan, const PlanExtras& extras,
-                     const WorkerSequences& sequences, const StepResult& result);
+                     const WorkerSequences& sequences, const StepInFlight& step);
     // Whether rows are computed when drafts are wanted, and not when the target computes its own.
     bool is_late() const { return proposer_->tokens_ahead() == 0 && storage_.counts_rows(); }
     // `room`: rows that a first pass over missing rows may have.

@@ -11,14 +11,6 @@
 namespace nvllm {
 namespace {
 
-// Leading accepted drafts whose KV lies in the slot of their position. `rows` is empty for a chain.
-int32_t num_in_place(std::span<const int32_t> rows, int32_t num_accepted) {
-    if (rows.empty()) return num_accepted;
-    int32_t count = 0;
-    while (count < num_accepted && rows[static_cast<size_t>(count)] == count + 1) ++count;
-    return count;
-}
-
 void cut(DraftTokens& drafts, int32_t count) {
     if (drafts.size() <= count) return;
     drafts.token_ids.resize(static_cast<size_t>(count));
@@ -117,9 +109,7 @@ void DraftPlanner::add_to_entry(PlanBuilder& builder, Chosen&& chosen) {
     const bool is_forced = !chosen.forced.empty();
     DraftTokens drafts = is_forced ? std::move(chosen.forced) : take_drafts(scheduled);
     cut(drafts, most);
-    if (scheduled.constraint != nullptr) {
-        cut(drafts, num_allowed(*scheduled.constraint, drafts));
-    }
+    if (scheduled.constraint != nullptr) drop_refused(*scheduled.constraint, drafts);
     if (drafts.empty() || !allocate(builder, chosen.entry, drafts.size())) return;
     builder.add_drafts(chosen.entry, std::move(drafts), is_forced);
 }
@@ -187,22 +177,14 @@ bool DraftPlanner::allocate(PlanBuilder& builder, size_t index, int32_t num_draf
 
 void DraftPlanner::roll_back(PlanInFlight& plan, const StepResult& result,
                              std::span<const StopDecision> decisions) {
-    auto extras = result.extras.begin();
     for (const PlannedDrafts& drafts : plan.drafts) {
-        while (extras != result.extras.end() && extras->entry < drafts.entry) ++extras;
         PlannedEntry& entry = plan.entries[drafts.entry];
         count(*entry.sequence, drafts, result.sequences[drafts.entry]);
         Sequence& sequence = entry.sequence->sequence;
         if (sequence.state == SequenceState::finished) continue;
         const int32_t num_accepted = std::max(1, decisions[drafts.entry].num_accepted) - 1;
         NVLLM_CHECK(num_accepted <= drafts.count, "more drafts are accepted than were planned");
-        std::span<const int32_t> rows;
-        if (extras != result.extras.end() && extras->entry == drafts.entry) {
-            rows = extras->accepted_rows;
-        }
-        NVLLM_CHECK(rows.empty() || std::ssize(rows) >= num_accepted,
-                    "each accepted draft has a row");
-        const int32_t num_rejected = drafts.count - num_in_place(rows, num_accepted);
+        const int32_t num_rejected = drafts.count - num_accepted;
         sequence.roll_back(num_rejected, drafts.count);
         entry.count -= num_rejected;
     }

@@ -13,8 +13,8 @@
 // The KV of a rejected draft stays in a block of the sequence until the next step overwrites it.
 // The prefix cache never holds it: only computed positions are inserted.
 //
-// In a tree, the KV of an accepted draft may lie in the slot of another position. Such drafts stay
-// accepted, and the next step computes them again: no slot moves are planned.
+// In a tree, the KV of an accepted draft may lie in the slot of another position. The worker moves
+// it in the same step.
 #pragma once
 
 #include <cstdint>
