@@ -79,7 +79,7 @@ size_t Worker::scratch_bytes(Model& model, const LargestStep& step) {
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
                const ComputeDevice& device, std::unique_ptr<ModelProposer> proposer,
-               int32_t num_drafts)
+               DraftShape drafts)
     : model_(std::move(model)),
       threads_(threads),
       device_(device),
@@ -98,7 +98,7 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       pooler_(*model_, host_, max_logit_rows(config.max_num_seqs)),
       logits_(device, threads, sequences_, runner_, host_) {
     if (proposer != nullptr) {
-        drafts_.emplace(std::move(proposer), *model_, config, num_drafts, threads);
+        drafts_.emplace(std::move(proposer), *model_, config, drafts, threads);
     }
     if (device.is_cpu()) return;
     device.backend()->set_batch_invariant(device.id().index, config.batch_invariant);

@@ -72,7 +72,8 @@ class DraftPlanner {
     void ask_worker(PlanBuilder& builder);
     void list_next_candidates(const PlanBuilder& builder);
     DraftTokens take_drafts(ScheduledSequence& scheduled);
-    void count(ScheduledSequence& scheduled, const PlannedDrafts& drafts, const SequenceStep& step);
+    void count(ScheduledSequence& scheduled, const PlannedDrafts& drafts, const SequenceStep& step,
+               std::span<const int32_t> accepted_rows);
     int32_t max_drafts(const PlanBuilder& builder, const Sequence& sequence) const;
     bool allocate(PlanBuilder& builder, size_t entry, int32_t num_drafts);
 
