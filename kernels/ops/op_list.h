@@ -74,6 +74,7 @@
     NVLLM_REQUIRED_OPS(X) \
     NVLLM_OPTIONAL_OPS(X) \
     X(fused_matmul)       \
+    X(move_slots)         \
     X(add_gram)           \
     X(mirror_lower)       \
     X(cholesky)           \

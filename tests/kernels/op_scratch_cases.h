@@ -136,6 +136,11 @@ inline void copy_blocks(Operands& given) {
     const TensorView blocks = given.activations({2, kWidth});
     ops::copy_blocks(given.context(), given.ints({0, 1}).reshaped({1, 2}), blocks, blocks);
 }
+inline void move_slots(Operands& given) {
+    const TensorView keys = given.activations({2, 1, kWidth, 4});
+    const TensorView values = given.activations({2, 1, 4, kWidth});
+    ops::move_slots(given.context(), given.zeros(DType::i64, {1, 2}), keys, values);
+}
 inline void add_weighted_rows(Operands& given) {
     ops::add_weighted_rows(given.context(), given.activations({2, kWidth}), given.ints({0, 1}),
                            given.zeros(DType::f32, {2}), given.activations({kTokens, kWidth}));

@@ -99,8 +99,6 @@ struct SoftmaxTile {
     float* maximum;      // [rows]
     float* denominator;  // [rows]
     float* correction;   // [rows], written: factor for what was summed before
-    // [rows]: which positions a row sees, bit by bit, of those from begin to end; null: all.
-    const uint64_t* seen = nullptr;
 };
 
 // Two softmax states of the same rows, over positions of their own: the first becomes that of both.

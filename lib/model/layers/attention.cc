@@ -24,6 +24,7 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     over_layer.scales = kv_scales(layer);
     over_layer.sinks = sinks.view();
     over_layer.parents = batch.rows.parents;
+    over_layer.tree_start_loc = batch.rows.tree_start_loc;
     ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_start_loc,
                          batch.seq_lens, tables.block_tables, over_layer, attended);
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
