@@ -9,6 +9,7 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
+#include "lib/base/utf8.h"
 #include "lib/plot/svg_picture.h"
 #include "lib/view/text_table.h"
 
@@ -18,11 +19,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxLogBytes = uint64_t{1} << 30;
+// Of a proposal; no step verifies as many.
+constexpr int32_t kMaxRows = 1024;
 
 // Whether each row follows one before it, and each accepted row the accepted one before it.
 bool is_well_formed(const LoggedDrafts& logged) {
     const DraftTokens& drafts = logged.drafts;
-    if (drafts.parents.size() != drafts.token_ids.size()) return false;
+    if (drafts.parents.size() != drafts.token_ids.size() || drafts.size() > kMaxRows) return false;
     for (int32_t row = 1; row <= drafts.size(); ++row) {
         if (drafts.parent(row) < 0 || drafts.parent(row) >= row) return false;
     }
@@ -120,6 +123,14 @@ double per_step(const DraftReport& report) {
     return static_cast<double>(report.num_accepted) / static_cast<double>(report.num_verified);
 }
 
+// What has room in a box; no character is cut.
+std::string shortened(const std::string& label) {
+    constexpr size_t kMostBytes = 12;
+    if (label.size() <= kMostBytes) return label;
+    const std::string_view begin = std::string_view(label).substr(0, kMostBytes - 2);
+    return std::string(begin.substr(0, begin.size() - utf8::incomplete_suffix(begin))) + "..";
+}
+
 // One tree of a picture.
 class TreePicture {
   public:
@@ -177,9 +188,7 @@ class TreePicture {
         picture.rectangle(x_of(row), y_of(row), kWidth, kHeight,
                           accepted ? SvgColor::series_0 : SvgColor::empty, tip,
                           accepted ? 0.35 : 1.0);
-        constexpr size_t kLetters = 12;
-        picture.text(x_of(row) + kWidth / 2, y_of(row) + 14.0,
-                     label.size() > kLetters ? label.substr(0, kLetters - 2) + ".." : label, 11.0,
+        picture.text(x_of(row) + kWidth / 2, y_of(row) + 14.0, shortened(label), 11.0,
                      SvgColor::text, "middle");
     }
 

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
 
 #include "kernels/error.h"
 #include "lib/base/file.h"
@@ -48,6 +50,15 @@ TEST_CASE("draft report: without a number the last step that has drafts") {
     CHECK(report_of(log_text() + "{\"plan_number\":4}\n", 0).shown.at(0).plan_number == 3);
     CHECK(report_of(log_text(), 1).shown.empty());
     CHECK(report_of("", 0).num_steps == 0);
+}
+
+TEST_CASE("draft report: more rows than any step verifies are refused") {
+    std::vector<int> chain(100000);
+    std::iota(chain.begin(), chain.end(), 0);
+    const nlohmann::json drafts = {
+        {"sequence", 1}, {"token_ids", chain}, {"parents", chain}, {"accepted_rows", {1}}};
+    const nlohmann::json step = {{"plan_number", 9}, {"drafts", {drafts}}};
+    CHECK_THROWS_WITH_AS(report_of(step.dump() + "\n", 0), doctest::Contains("line 1"), Error);
 }
 
 TEST_CASE("draft report: what is no record of a step is refused with its line") {
