@@ -64,7 +64,7 @@ int inspect_drafts(const Invocation& invocation) {
 }  // namespace
 
 Command drafts_command() {
-    return {"drafts", "The proposed tokens that a step verified, as a tree.", inspect_drafts,
+    return {"drafts", "Shows the proposed tokens that a step verified, as a tree.", inspect_drafts,
             kExamples};
 }
 
