@@ -267,6 +267,8 @@ TEST_CASE("each row of a tree has the bits of the text that it ends") {
                     testing::Machine machine(2);
                     // All rows in this step, with text before them, and the last ones alone.
                     for (const int64_t count : {rows + 2, rows, int64_t{5}}) {
+                        // The batch leaves out what lies before the window of its first slot.
+                        if (window > 0 && count < rows) continue;
                         const std::vector<float> out = Step{shape, 16, of_tree}.run(
                             machine, {&other, &text}, {70, first + rows}, {3, count});
                         bool same = true;
