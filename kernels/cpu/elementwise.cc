@@ -82,6 +82,23 @@ void soft_cap(const Context& context, float cap, const TensorView& x) {
     });
 }
 
+void scale(const Context& context, float factor, const TensorView& x) {
+    const RowIndex rows(x);
+    const auto kernel = kernels().scale;
+    parallel_rows(context, rows.count(), rows.width(), [&](int64_t row) {
+        float* const values = x.as<float>() + rows.offset(row);
+        kernel(values, factor, values, rows.width());
+    });
+}
+
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x) {
+    const auto kernel = kernels().scale;
+    parallel_rows(context, x.dim(0), x.dim(1), [&](int64_t row) {
+        float* const values = x.as<float>() + row * x.stride(0);
+        kernel(values, factors.as<float>()[row], values, x.dim(1));
+    });
+}
+
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
                  const TensorView& out) {
     const int64_t width = x.dim(1);

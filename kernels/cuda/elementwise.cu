@@ -62,6 +62,20 @@ __global__ void __launch_bounds__(kMaxThreads) soft_cap_kernel(float cap, Rows<T
     });
 }
 
+// `factors` null: all rows have `factor`.
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads)
+    scale_kernel(float factor, const float* __restrict__ factors, Rows<T> x) {
+    for_my_run(x.layout, [&](int64_t row, int64_t column, int64_t count) {
+        const float by = factors != nullptr ? factors[row] : factor;
+        float values[kRun];
+        x.load(row, column, count, values);
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) values[i] *= by;
+        x.store(row, column, count, values);
+    });
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
     gather_rows_kernel(Rows<const T> x, const int32_t* __restrict__ rows, Rows<T> out) {
@@ -115,6 +129,13 @@ ViewLayout as_long_rows(const ViewLayout& view) {
     return ViewLayout::dense(view.dtype, {1, count});
 }
 
+void scale_by(const Context& context, float factor, const float* factors, const TensorView& x) {
+    with_float_type(x.dtype, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        launch_over_runs(context, scale_kernel<T>, row_layout(x), factor, factors, rows_of<T>(x));
+    });
+}
+
 }  // namespace
 
 void add(const Context& context, const ConstTensorView& x, const TensorView& y) {
@@ -143,6 +164,14 @@ void soft_cap(const Context& context, float cap, const TensorView& x) {
         using T = typename decltype(element)::Type;
         launch_over_runs(context, soft_cap_kernel<T>, row_layout(x), cap, rows_of<T>(x));
     });
+}
+
+void scale(const Context& context, float factor, const TensorView& x) {
+    scale_by(context, factor, nullptr, x);
+}
+
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x) {
+    scale_by(context, 1.0f, factors.as<float>(), x);
 }
 
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,

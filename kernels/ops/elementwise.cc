@@ -40,6 +40,20 @@ void soft_cap(const Context& context, float cap, const TensorView& x) {
     run_unless_dry(context, device != nullptr ? device->soft_cap : cpu::soft_cap, cap, x);
 }
 
+void scale(const Context& context, float factor, const TensorView& x) {
+    const BackendOps* device = module_ops(context, "scale");
+    check_rows(context, x, kMaxRank, "scale");
+    run_unless_dry(context, device != nullptr ? device->scale : cpu::scale, factor, x);
+}
+
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x) {
+    const BackendOps* device = module_ops(context, "scale_rows");
+    check_rows(context, x, 2, "scale_rows");
+    NVLLM_CHECK(x.rank == 2, "scale_rows cannot take " + x.describe());
+    check_vector(context, factors, DType::f32, x.dim(0), "scale_rows");
+    run_unless_dry(context, device != nullptr ? device->scale_rows : cpu::scale_rows, factors, x);
+}
+
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
                  const TensorView& out) {
     const BackendOps* device = module_ops(context, "gather_rows");

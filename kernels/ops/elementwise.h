@@ -23,6 +23,13 @@ void gate(const Context& context, const ConstTensorView& gates, const TensorView
 // x = cap * tanh(x / cap) in place (Gemma 2 logits).
 void soft_cap(const Context& context, float cap, const TensorView& x);
 
+// x *= factor in place. Activations, rows may be strided.
+void scale(const Context& context, float factor, const TensorView& x);
+
+// x[t] *= factors[t] in place. factors: float32 [tokens]; x: activations [tokens, width], rows may
+// be strided.
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x);
+
 // out[i] = x[rows[i]]. x: activations [tokens, hidden]; rows: int32 [count]; out: the same type
 // [count, hidden].
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,

@@ -24,10 +24,13 @@
 #define NVLLM_REQUIRED_OPS(X) \
     X(activation)             \
     X(gated_activation)       \
+    X(clamped_swiglu)         \
     X(attention_input)        \
     X(paged_attention)        \
     X(add)                    \
     X(soft_cap)               \
+    X(scale)                  \
+    X(scale_rows)             \
     X(gather_rows)            \
     X(convert)                \
     X(embedding)              \
@@ -37,7 +40,8 @@
     X(rms_norm)               \
     X(layer_norm)             \
     X(rope_cos_sin)           \
-    X(rope)
+    X(rope)                   \
+    X(position_factors)
 
 // Ops of the CPU that a module may leave out. Each group is complete or missing.
 #define NVLLM_OPTIONAL_OPS(X)                                                  \
@@ -78,6 +82,7 @@
     NVLLM_REQUIRED_OPS(X) \
     NVLLM_OPTIONAL_OPS(X) \
     X(fused_matmul)       \
+    X(move_slots)         \
     X(add_gram)           \
     X(mirror_lower)       \
     X(cholesky)           \

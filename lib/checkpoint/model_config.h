@@ -29,6 +29,8 @@ struct RopeConfig {
     bool truncate = true;                    // yarn
     std::vector<double> short_factor;        // longrope
     std::vector<double> long_factor;         // longrope
+    std::optional<double> alpha;             // dynamic: NTK of one length for all (HunYuan)
+    double query_beta = 0.0;  // queries grow with the log of the position (Ministral 3); 0: not
 };
 
 // Layers with a state instead of keys and values: the gated delta rule behind a short convolution.
@@ -76,7 +78,8 @@ struct ModelConfig {
     bool attention_bias = false;  // on q, k, v
     bool attention_output_bias = false;
     bool mlp_bias = false;
-    int64_t sliding_window = 0;  // 0: none
+    bool query_key_norm = false;  // where a family leaves it to its config (GLM-4.5)
+    int64_t sliding_window = 0;   // 0: none
     std::vector<int64_t>
         layer_windows;  // one a layer: positions a query sees, itself included; 0: all
     RopeConfig rope;
@@ -86,11 +89,20 @@ struct ModelConfig {
     bool attention_scale_by_layer = false;  // divided by the layer's number, from 1 (GPT-2)
     double attention_soft_cap = 0.0;        // 0: none (Gemma 2)
     double logit_soft_cap = 0.0;            // 0: none (Gemma 2)
-    int64_t num_experts = 0;                // 0: a dense model
+    double embedding_scale = 1.0;           // factors of Granite and Cohere
+    double residual_scale = 1.0;            // on what a layer adds
+    double logit_scale = 1.0;
+    std::vector<bool> rotated_layers;  // one a layer: queries and keys are rotated; empty: all are
+    int64_t num_experts = 0;           // 0: a dense model
     int64_t experts_per_token = 0;
     int64_t expert_intermediate_size = 0;
     bool normalize_expert_weights = false;  // the chosen experts' weights are scaled to sum to 1
-    int64_t shared_expert_size = 0;   // inner width of an expert that all tokens take; 0: none
+    int64_t shared_expert_intermediate_size = 0;  // of an expert for all tokens; 0: none
+    int64_t num_expert_groups = 1;
+    int64_t expert_groups_per_token = 1;  // whose experts can be chosen
+    double expert_weight_scale = 1.0;
+    double swiglu_alpha = 1.702;  // of experts that clamp (gpt-oss)
+    double swiglu_limit = 7.0;
     std::vector<bool> sparse_layers;  // one a layer when num_experts > 0: has experts
     std::optional<LinearAttentionConfig> linear_attention;
     DType dtype = DType::f32;            // torch_dtype / dtype; float32 when absent
@@ -104,6 +116,11 @@ struct ModelConfig {
     bool is_linear(size_t layer) const {
         return linear_attention && linear_attention->layers[layer];
     }
+    // Whether a layer rotates queries and keys, where the model has RoPE.
+    bool rotates(int64_t layer) const {
+        return rotated_layers.empty() || rotated_layers[static_cast<size_t>(layer)];
+    }
+
     // Parameters of a dense decoder of these sizes; for plans made before weights are read.
     int64_t estimated_parameters() const;
 

@@ -28,7 +28,10 @@ struct BatchRow {
     bool is_expected = false;
     int32_t rope_choice = 0;               // as AddedSequence has it
     std::span<const int32_t> drafts = {};  // the tokens of the row after the known ones
-    int32_t second_text = 0;               // as PoolingParams has it
+    // Of as many of the last drafts, the row that each follows: 0 is the token before them, i the
+    // i-th of them. The row ends with them then. Empty: each follows the one before.
+    std::span<const int32_t> parents = {};
+    int32_t second_text = 0;  // as PoolingParams has it
 };
 
 class BatchBuilder {
@@ -70,6 +73,7 @@ class BatchBuilder {
         bool is_sent = false;
     };
     void add_row(const BatchRow& row);
+    void add_tree(const BatchRow& row);
     void fill_group(size_t group, std::span<const BatchRow> rows, size_t min_width);
     void send(ForwardContext& batch, void* stream);
     Staging& next_staging();
@@ -81,6 +85,9 @@ class BatchBuilder {
     std::vector<int32_t> positions_;
     std::vector<int32_t> rope_choices_;
     std::vector<int32_t> token_types_;
+    std::vector<int32_t> parents_;      // of trees, as ops::PagedAttentionOptions
+    std::vector<int32_t> tree_starts_;  // by sequence
+    std::vector<int32_t> depths_;       // of a row's tree: 1 behind the token before it
     std::vector<int32_t> query_starts_;
     std::vector<int32_t> context_lengths_;
     std::vector<int32_t> first_logit_rows_;

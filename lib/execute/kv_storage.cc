@@ -158,6 +158,22 @@ void KvStorage::copy_blocks(const Context& context, std::span<const BlockMove> c
     }
 }
 
+void KvStorage::move_slots(const Context& context, std::span<const SlotMove> moves) {
+    for (int32_t group = 0; group < std::ssize(pools_); ++group) {
+        std::vector<int64_t> pairs;
+        for (const SlotMove& move : moves) {
+            if (move.group == group) pairs.insert(pairs.end(), {move.from, move.to});
+        }
+        if (pairs.empty()) continue;
+        const ConstTensorView view(pairs.data(), DType::i64, {std::ssize(pairs) / 2, 2});
+        for (const KvLayer& layer : layers_) {
+            if (layer.group != group) continue;
+            ops::move_slots(context, view, layer.keys, layer.values,
+                            {1.0f, 1.0f, layer.key_scales, layer.value_scales});
+        }
+    }
+}
+
 uint64_t KvStorage::swap_out(const Context& context, std::span<const SwapMove> moves) {
     uint64_t bytes = 0;
     for (const SwapMove& move : moves) {

@@ -21,6 +21,13 @@
 
 namespace nvllm {
 
+// A token's keys and values go to another place, in all layers of a group.
+struct SlotMove {
+    int32_t group = 0;
+    int64_t from = 0;  // block * block_size + offset
+    int64_t to = 0;
+};
+
 class KvStorage {
   public:
     // num_blocks[g] blocks in `dtype`, as ops::write_kv() writes them, for each layer of each group
@@ -36,6 +43,8 @@ class KvStorage {
     // Carries out a plan's copies, in order; on a device in the order of the context's stream.
     // REQUIRES: block numbers of this storage.
     void copy_blocks(const Context& context, std::span<const BlockMove> copies);
+    // Copies slots of a group, in order. On the CPU alone. REQUIRES: slots of this storage.
+    void move_slots(const Context& context, std::span<const SlotMove> moves);
     // Between device and host; the bytes copied. REQUIRES: block numbers of this storage.
     uint64_t swap_out(const Context& context, std::span<const SwapMove> moves);
     uint64_t swap_in(const Context& context, std::span<const SwapMove> moves);

@@ -61,15 +61,17 @@ struct GroupTables {
     ConstTensorView slots;         // int64 [tokens], where to write each token
 };
 
-// What each row of the batch has besides its token. Views of int32 [tokens]; those without data
+// What each row of the batch has besides its token. Views of int32 [tokens] but for trees; those
+// without data
 // mean the same for all rows.
 struct RowAttributes {
     ConstTensorView positions;     // in the text; rows of a draft tree count from its root
     ConstTensorView rope_choices;  // see Rotary::cos_sin(); without data: 0
-    // The row of its sequence's rows in this batch that a row of a draft tree follows, or -1, as
-    // ops::PagedAttentionOptions::parents; without data: each row follows the one before.
-    ConstTensorView parents;
-    ConstTensorView adapters;  // the adapter of the row's sequence, 0: none; without data: 0
+    // Of draft trees, as ops::PagedAttentionOptions has them; without data: each row follows the
+    // one before.
+    ConstTensorView parents;         // int32 [rows of all trees]
+    ConstTensorView tree_start_loc;  // int32 [sequences + 1]; without data: as query_start_loc
+    ConstTensorView adapters;        // the adapter of the row's sequence, 0: none; without data: 0
     // Which of two texts the row is of, 0 or 1, in models with token types; without data: 0.
     ConstTensorView token_types;
 };

@@ -24,8 +24,8 @@ enum class KvType : uint8_t { f32, bf16, f16, f8_e4m3, i8 };
 constexpr size_t kNumKvTypes = 5;
 
 // The functions of the MLP, as ops::Activation.
-enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu };
-constexpr size_t kNumActivations = 4;
+enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid };
+constexpr size_t kNumActivations = 5;
 
 // Most columns of a block, and of one whose weights are read as streams.
 constexpr int64_t kMaxMatmulColumns = 96;
@@ -99,8 +99,6 @@ struct SoftmaxTile {
     float* maximum;      // [rows]
     float* denominator;  // [rows]
     float* correction;   // [rows], written: factor for what was summed before
-    // [rows]: which positions a row sees, bit by bit, of those from begin to end; null: all.
-    const uint64_t* seen = nullptr;
 };
 
 // Two softmax states of the same rows, over positions of their own: the first becomes that of both.

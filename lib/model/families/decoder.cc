@@ -107,6 +107,7 @@ class Decoder final : public Model {
         const ScratchArena::Scope scope(*context.scratch);
         parts_.head.apply(context, last_hidden(batch, hidden), ops::MatmulOutput::overwrite,
                           logits);
+        if (parts_.logit_scale != 1.0f) ops::scale(context, parts_.logit_scale, logits);
         if (parts_.logit_soft_cap > 0.0f) ops::soft_cap(context, parts_.logit_soft_cap, logits);
         return logits;
     }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "lib/model/families/llama_mlps.h"
 
 namespace nvllm {
 namespace {
@@ -19,8 +20,19 @@ struct LlamaLoader {
     WeightSource& source;
     const LlamaTraits& traits;
 
+    LlamaMlps mlps() const { return {config, source, traits}; }
+
     Norm norm(const std::string& name, int64_t size) const {
-        return load_rms_norm(source, name, size, config.norm_epsilon, traits.norm_offset);
+        return load_norm(source, name, size, config.norm_epsilon, traits.norm_form);
+    }
+    // One of a block; empty where it has no name.
+    std::optional<Norm> norm_of(const std::string& block, const char* name) const {
+        if (name == nullptr) return std::nullopt;
+        return norm(fmt::format("{}.{}", block, name), config.hidden_size);
+    }
+    Norm query_key_norm(const std::string& attention, const char* name, int64_t size) const {
+        return load_rms_norm(source, fmt::format("{}.{}", attention, name), size,
+                             config.norm_epsilon, traits.norm_form.weight_offset);
     }
 
     LinearWeight query_key_value(const std::string& name, int64_t in) const {
@@ -57,9 +69,19 @@ struct LlamaLoader {
         layer.output = load_linear(
             source, {name + ".o_proj", config.num_heads * config.head_dim, config.hidden_size,
                      config.attention_output_bias, ShardAxis::input});
+        layer.rope_pairs = traits.rope_pairs;
+        if (traits.has_sinks) {
+            layer.sinks = source.placed(as_float32(
+                source, source.read(name + ".sinks", {config.num_heads}, WeightRole::bias)));
+        }
         if (traits.query_key_norm) {
-            layer.query_norm = norm(name + ".q_norm", config.head_dim);
-            layer.key_norm = norm(name + ".k_norm", config.head_dim);
+            const bool is_whole = *traits.query_key_norm == QueryKeyNorm::projections;
+            const auto size = [&](int64_t heads) {
+                return is_whole ? heads * config.head_dim : config.head_dim;
+            };
+            layer.norm_place = *traits.query_key_norm;
+            layer.query_norm = query_key_norm(name, traits.query_norm, size(config.num_heads));
+            layer.key_norm = query_key_norm(name, traits.key_norm, size(config.num_kv_heads));
         }
         layer.key_scale = load_scalar(source, name + ".k_scale", 1.0f);
         layer.value_scale = load_scalar(source, name + ".v_scale", 1.0f);
@@ -113,198 +135,64 @@ struct LlamaLoader {
         return source.placed(as_float32(source, source.read(name, {size}, WeightRole::bias)));
     }
 
-    Mlp gated_mlp(const std::string& name, const ExpertNames& names, int64_t inner) const {
-        const int64_t hidden = config.hidden_size;
-        const bool bias = config.mlp_bias;
-        const std::vector<LinearSpec> gate_up = {
-            {fmt::format("{}.{}", name, names.gate), hidden, inner, bias, ShardAxis::output},
-            {fmt::format("{}.{}", name, names.up), hidden, inner, bias, ShardAxis::output}};
-        Mlp layer;
-        layer.activation = mlp_function_named(config.activation);
-        if (traits.fused.gate_up != nullptr) {
-            layer.in = load_linear(source, {fmt::format("{}.{}", name, traits.fused.gate_up),
-                                            hidden,
-                                            2 * inner,
-                                            bias,
-                                            ShardAxis::output,
-                                            {inner, inner}});
-        } else {
-            layer.in = load_linear(source, gate_up);
-        }
-        layer.down = load_linear(source, {fmt::format("{}.{}", name, names.down), inner, hidden,
-                                          bias, ShardAxis::input});
-        return layer;
-    }
-
-    // Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up,
-    // and [experts, hidden, inner]; either may be turned.
-    void name_fused_experts(const std::string& layer) const {
-        const std::string in = layer + ".experts.gate_up_proj";
-        const std::string down = layer + ".experts.down_proj";
-        if (!source.has(in)) return;
-        const int64_t hidden = config.hidden_size;
-        const int64_t inner = config.expert_intermediate_size;
-        const bool is_in_turned = is_turned(in, 2 * inner, hidden);
-        const bool is_down_turned = is_turned(down, hidden, inner);
-        for (int64_t expert = 0; expert < config.num_experts; ++expert) {
-            const auto name = [&](const char* linear) {
-                return fmt::format("{}.experts.{}.{}.weight", layer, expert, linear);
-            };
-            source.name_part(name(traits.experts.gate), {in, expert, 0, inner, is_in_turned});
-            source.name_part(name(traits.experts.up), {in, expert, inner, inner, is_in_turned});
-            source.name_part(name(traits.experts.down), {down, expert, 0, hidden, is_down_turned});
-        }
-    }
-
-    // Whether a stack of experts' matrices is [experts, in, out] and not [experts, out, in].
-    bool is_turned(const std::string& stack, int64_t out, int64_t in) const {
-        if (source.hook() != nullptr) {
-            throw Error(ErrorKind::bad_data,
-                        fmt::format("{}: {} holds all experts of a layer, whose weights cannot be "
-                                    "replaced one by one; start from a checkpoint that stores "
-                                    "each expert by itself",
-                                    source.place_of(stack), stack));
-        }
-        if (source.has_shape(stack, {config.num_experts, out, in})) return false;
-        if (source.has_shape(stack, {config.num_experts, in, out})) return true;
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: tensor {} is not [{}, {}, {}] or that turned; do the weights "
-                                "belong to this config.json?",
-                                source.place_of(stack), stack, config.num_experts, out, in));
-    }
-
-    MoeMlp sparse_mlp(const std::string& name) const {
-        name_fused_experts(name);
-        MoeMlp layer;
-        layer.router =
-            load_linear(source, {name + ".gate", config.hidden_size, config.num_experts, false});
-        layer.experts_per_token = config.experts_per_token;
-        layer.normalize_weights = config.normalize_expert_weights;
-        layer.computes_all = source.hook() != nullptr;
-        if (config.shared_expert_size > 0) {
-            SharedExpert shared;
-            shared.mlp = gated_mlp(name + ".shared_expert", kPlainMlp, config.shared_expert_size);
-            shared.gate =
-                load_linear(source, {name + ".shared_expert_gate", config.hidden_size, 1, false});
-            layer.shared = std::move(shared);
-        }
-        const std::vector<ExpertLinears> experts = expert_linears(name);
-        if (can_stack(source, experts)) {
-            layer.stack = load_expert_stack(source, experts, mlp_function_named(config.activation));
-            return layer;
-        }
-        for (int64_t expert = 0; expert < config.num_experts; ++expert) {
-            layer.experts.push_back(gated_mlp(fmt::format("{}.experts.{}", name, expert),
-                                              traits.experts, config.expert_intermediate_size));
-        }
-        return layer;
-    }
-
-    std::vector<ExpertLinears> expert_linears(const std::string& layer) const {
-        const int64_t hidden = config.hidden_size;
-        const int64_t inner = config.expert_intermediate_size;
-        std::vector<ExpertLinears> experts;
-        for (int64_t expert = 0; expert < config.num_experts; ++expert) {
-            const std::string name = fmt::format("{}.experts.{}.", layer, expert);
-            experts.push_back(
-                {{name + traits.experts.gate, hidden, inner, config.mlp_bias, ShardAxis::output},
-                 {name + traits.experts.up, hidden, inner, config.mlp_bias, ShardAxis::output},
-                 {name + traits.experts.down, inner, hidden, config.mlp_bias, ShardAxis::input}});
-        }
-        return experts;
-    }
-
-    void load_mlp(const std::string& name, size_t index, DecoderBlock& block) const {
-        if (config.num_experts > 0 && config.sparse_layers[index]) {
-            block.mlp = sparse_mlp(fmt::format("{}.{}", name, traits.experts.layer));
-        } else {
-            block.mlp = gated_mlp(name + ".mlp", kPlainMlp, config.intermediate_size);
-        }
-    }
-
-    ChannelFlow from_norm(const std::string& name, std::vector<std::string> readers) const {
+    // Of a norm whose channels can be scaled, into `readers`.
+    void add_norm_flow(const std::string& block, const char* name, std::vector<std::string> readers,
+                       std::vector<ChannelFlow>& flows) const {
+        if (name == nullptr || traits.norm_form.kind != Norm::Kind::rms) return;
         ChannelFlow flow;
-        flow.writer = name;
+        flow.writer = fmt::format("{}.{}", block, name);
         flow.readers = std::move(readers);
         flow.channels = config.hidden_size;
-        flow.weight_offset = traits.norm_offset;
-        return flow;
+        flow.weight_offset = traits.norm_form.weight_offset;
+        flows.push_back(std::move(flow));
     }
 
-    static ChannelFlow from_linear(const std::string& name, int64_t first_row, int64_t channels,
-                                   const std::string& reader) {
-        ChannelFlow flow;
-        flow.kind = ChannelFlow::Writer::linear;
-        flow.writer = name;
-        flow.readers = {reader};
-        flow.channels = channels;
-        flow.first_row = first_row;
-        return flow;
+    std::vector<std::string> attention_readers(const std::string& name) const {
+        if (traits.fused.query_key_value != nullptr) {
+            return {fmt::format("{}.{}", name, traits.fused.query_key_value)};
+        }
+        return {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
     }
 
     // Attention is linear in its values.
-    void add_attention_flows(const std::string& block, std::vector<ChannelFlow>& flows) const {
-        const std::string name = block + ".self_attn";
+    ChannelFlow value_flow(const std::string& name) const {
         const int64_t width = config.num_heads * config.head_dim;
         const int64_t kv_width = config.num_kv_heads * config.head_dim;
-        if (traits.fused.query_key_value != nullptr) {
-            const std::string fused = fmt::format("{}.{}", name, traits.fused.query_key_value);
-            flows.push_back(from_norm(block + ".input_layernorm", {fused}));
-            flows.push_back(from_linear(fused, width + kv_width, kv_width, name + ".o_proj"));
-        } else {
-            flows.push_back(from_norm(block + ".input_layernorm",
-                                      {name + ".q_proj", name + ".k_proj", name + ".v_proj"}));
-            flows.push_back(from_linear(name + ".v_proj", 0, kv_width, name + ".o_proj"));
-        }
-        flows.back().columns_per_channel = width / kv_width;
+        const bool is_fused = traits.fused.query_key_value != nullptr;
+        ChannelFlow flow = flow_from_linear(
+            is_fused ? fmt::format("{}.{}", name, traits.fused.query_key_value) : name + ".v_proj",
+            is_fused ? width + kv_width : 0, kv_width, name + ".o_proj");
+        flow.columns_per_channel = width / kv_width;
+        return flow;
     }
 
-    void add_linear_attention_flows(const std::string& block,
-                                    std::vector<ChannelFlow>& flows) const {
+    std::vector<std::string> linear_attention_readers(const std::string& name) const {
         std::vector<std::string> readers;
         for (const auto& [part, width] : linear_attention_inputs({})) {
-            readers.push_back(fmt::format("{}.linear_attn.{}", block, part));
+            readers.push_back(fmt::format("{}.{}", name, part));
         }
-        flows.push_back(from_norm(block + ".input_layernorm", std::move(readers)));
+        return readers;
     }
 
-    // A gated MLP is linear in what goes up.
-    void add_mlp_flows(const std::string& block, size_t index,
-                       std::vector<ChannelFlow>& flows) const {
-        const std::string norm = block + (traits.norms_around_layers ? ".pre_feedforward_layernorm"
-                                                                     : ".post_attention_layernorm");
-        if (config.num_experts > 0 && config.sparse_layers[index]) {
-            const std::string layer = fmt::format("{}.{}", block, traits.experts.layer);
-            std::vector<std::string> readers = {layer + ".gate"};
-            std::vector<ChannelFlow> inner;
-            if (config.shared_expert_size > 0) {
-                const std::string shared = layer + ".shared_expert";
-                readers.insert(readers.end(),
-                               {shared + ".gate_proj", shared + ".up_proj", shared + "_gate"});
-                inner.push_back(from_linear(shared + ".up_proj", 0, config.shared_expert_size,
-                                            shared + ".down_proj"));
-            }
-            for (const ExpertLinears& expert : expert_linears(layer)) {
-                readers.insert(readers.end(), {expert.gate.name, expert.up.name});
-                inner.push_back(from_linear(expert.up.name, 0, expert.up.out, expert.down.name));
-            }
-            flows.push_back(from_norm(norm, std::move(readers)));
-            flows.insert(flows.end(), inner.begin(), inner.end());
-        } else if (traits.fused.gate_up != nullptr) {
-            const int64_t inner = config.intermediate_size;
-            const std::string fused = fmt::format("{}.mlp.{}", block, traits.fused.gate_up);
-            flows.push_back(from_norm(norm, {fused}));
-            flows.push_back(from_linear(fused, inner, inner, block + ".mlp.down_proj"));
-        } else {
-            flows.push_back(from_norm(norm, {block + ".mlp.gate_proj", block + ".mlp.up_proj"}));
-            flows.push_back(from_linear(block + ".mlp.up_proj", 0, config.intermediate_size,
-                                        block + ".mlp.down_proj"));
-        }
+    // In the order of computation.
+    std::vector<ChannelFlow> flows(const std::string& block, size_t index) const {
+        const bool is_linear = config.is_linear(index);
+        const std::string attention = block + ".self_attn";
+        std::vector<std::string> readers = is_linear
+                                               ? linear_attention_readers(block + ".linear_attn")
+                                               : attention_readers(attention);
+        std::vector<std::string> of_mlp = mlps().readers(block, index);
+        if (traits.is_parallel) readers.insert(readers.end(), of_mlp.begin(), of_mlp.end());
+        std::vector<ChannelFlow> flows;
+        add_norm_flow(block, traits.norms.before_attention, std::move(readers), flows);
+        if (!is_linear) flows.push_back(value_flow(attention));
+        add_norm_flow(block, traits.norms.before_mlp, std::move(of_mlp), flows);
+        for (ChannelFlow& flow : mlps().flows(block, index)) flows.push_back(std::move(flow));
+        return flows;
     }
 
     // All but the norm before the attention and the flows.
     DecoderBlock block_behind(const std::string& name, size_t index, int64_t in) const {
-        const int64_t hidden = config.hidden_size;
         const int64_t window = config.layer_windows[index];
         DecoderBlock block;
         if (config.is_linear(index)) {
@@ -312,27 +200,22 @@ struct LlamaLoader {
         } else {
             block.attention = attention(name + ".self_attn", in, window);
         }
-        if (traits.norms_around_layers) {
-            block.after_attention_norm = norm(name + ".post_attention_layernorm", hidden);
-            block.mlp_norm = norm(name + ".pre_feedforward_layernorm", hidden);
-            block.after_mlp_norm = norm(name + ".post_feedforward_layernorm", hidden);
-        } else {
-            block.mlp_norm = norm(name + ".post_attention_layernorm", hidden);
+        block.after_attention_norm = norm_of(name, traits.norms.after_attention);
+        block.mlp_norm = norm_of(name, traits.norms.before_mlp);
+        block.mlp = mlps().load(name, index);
+        block.after_mlp_norm = norm_of(name, traits.norms.after_mlp);
+        block.is_parallel = traits.is_parallel;
+        block.residual_scale = static_cast<float>(config.residual_scale);
+        if (!config.is_linear(index) && config.rotates(static_cast<int64_t>(index))) {
+            block.rotary = window > 0 && config.sliding_rope ? 1 : 0;
         }
-        load_mlp(name, index, block);
-        if (!config.is_linear(index)) block.rotary = window > 0 && config.sliding_rope ? 1 : 0;
         return block;
     }
 
     DecoderBlock block(const std::string& name, size_t index) const {
         DecoderBlock block = block_behind(name, index, config.hidden_size);
-        block.attention_norm = norm(name + ".input_layernorm", config.hidden_size);
-        if (config.is_linear(index)) {
-            add_linear_attention_flows(name, block.flows);
-        } else {
-            add_attention_flows(name, block.flows);
-        }
-        add_mlp_flows(name, index, block.flows);
+        block.attention_norm = norm_of(name, traits.norms.before_attention);
+        block.flows = flows(name, index);
         return block;
     }
 

@@ -32,7 +32,7 @@ constexpr FamilyDefaults qwen3_next_config() {
     config.num_experts = 512;
     config.experts_per_token = 10;
     config.expert_size = 512;
-    config.shared_expert_size = 512;
+    config.shared_expert_width = 512;
     config.own_keys =
         NVLLM_LINEAR_KEYS NVLLM_EXPERT_KEYS " norm_topk_prob decoder_sparse_step mlp_only_layers";
     return config;
@@ -63,7 +63,7 @@ constexpr FamilyDefaults qwen3_5_moe_config() {
     config.num_experts = 256;
     config.experts_per_token = 8;
     config.expert_size = 512;
-    config.shared_expert_size = 512;
+    config.shared_expert_width = 512;
     config.intermediate_size = 512;  // no layer has it
     config.own_keys = NVLLM_LINEAR_KEYS NVLLM_EXPERT_KEYS;
     return config;
@@ -75,9 +75,11 @@ constexpr std::array<FamilyDefaults, 1> kQwen35MoeConfigs = {qwen3_5_moe_config(
 
 LlamaTraits hybrid_traits() {
     LlamaTraits traits;
-    traits.norm_offset = 1.0f;
-    traits.query_key_norm = true;
+    traits.norm_form.weight_offset = 1.0f;
+    traits.query_key_norm = QueryKeyNorm::heads;
     traits.attention_gate = true;
+    traits.experts.shared = "shared_expert";
+    traits.experts.shared_gate = "shared_expert_gate";
     return traits;
 }
 

@@ -95,12 +95,18 @@ void CheckpointSource::name_part(const std::string& name, const StoredPart& part
 
 Tensor CheckpointSource::part(const StoredPart& part) const {
     const std::optional<Tensor> whole = checkpoint_.tensor(part.whole);
-    NVLLM_CHECK(whole && whole->view().rank == 3, "a stack of matrices: " + part.whole);
+    NVLLM_CHECK(whole && whole->view().rank >= 2, "a stack: " + part.whole);
     const ConstTensorView& stack = whole->view();
     const auto start =
         static_cast<size_t>(part.matrix * stack.stride(0)) * dtype_bytes(stack.dtype);
+    if (stack.rank == 2) {
+        const std::byte* const first = stack.as<std::byte>() + start +
+                                       static_cast<size_t>(part.first) * dtype_bytes(stack.dtype);
+        return Tensor::borrow(ConstTensorView(first, stack.dtype, {part.count}),
+                              checkpoint_.file(part.whole));
+    }
     const ConstTensorView matrix(stack.as<std::byte>() + start, stack.dtype,
-                                 {stack.dim(1), stack.dim(2)});
+                                 {stack.dim(1), stack.stride(0) / stack.dim(1)});
     if (!part.is_turned)
         return Tensor::borrow(matrix.rows(part.first, part.count), checkpoint_.file(part.whole));
     if (has_values()) return turned_rows(matrix, part.first, part.count);

@@ -106,6 +106,27 @@ TEST_CASE("drafts follow the known tokens, and each of their rows gets logits") 
     CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{row}), Error);
 }
 
+TEST_CASE("rows of a tree are at the positions of their depth, in slots one after the other") {
+    const std::vector<int32_t> ids = {1, 2, 3};
+    const std::vector<int32_t> drafts = {40, 41, 42, 43};
+    const std::vector<int32_t> parents = {0, 1, 0};  // of the last three
+    const std::vector<std::vector<int32_t>> tables = {{6, 7}};
+    BatchBuilder builder(1, 4);
+    BatchRow row{ids, tables, 2, 5};
+    row.drafts = drafts;
+    row.parents = parents;
+    const std::vector<BatchRow> rows{{ids, tables, 2, 1}, row};
+    const ForwardContext batch = builder.build(rows);
+    CHECK(values<int32_t>(batch.token_ids) == std::vector<int32_t>{3, 3, 40, 41, 42, 43});
+    CHECK(values<int32_t>(batch.rows.positions) == std::vector<int32_t>{2, 2, 3, 4, 5, 4});
+    CHECK(values<int64_t>(batch.groups[0].slots) == std::vector<int64_t>{26, 26, 27, 28, 29, 30});
+    CHECK(values<int32_t>(batch.rows.parents) == std::vector<int32_t>{-1, 0, -1});
+    CHECK(values<int32_t>(batch.rows.tree_start_loc) == std::vector<int32_t>{0, 0, 3});
+    CHECK(builder.build(std::vector<BatchRow>{{ids, tables, 2, 1}}).rows.parents.data == nullptr);
+    row.count = 4;
+    CHECK_THROWS_AS(builder.build(std::vector<BatchRow>{row}), Error);
+}
+
 TEST_CASE("block tables are as wide as was asked for") {
     const std::vector<int32_t> ids = {1, 2, 3};
     const std::vector<std::vector<int32_t>> tables = {{6}};

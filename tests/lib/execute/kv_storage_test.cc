@@ -122,6 +122,32 @@ TEST_CASE("copies of blocks are made in order, and a block outside of the storag
     CHECK(has_written(storage, 3, 1.0f));
 }
 
+TEST_CASE("a slot that is moved takes its scales along, in all layers") {
+    const Machine machine;
+    const std::vector<int32_t> blocks{kBlocks};
+    for (const DType dtype : {DType::i8, DType::f32}) {
+        KvStorage storage(one_group(), blocks, {}, kBlockSize, dtype);
+        for (int32_t layer = 0; layer < kLayers; ++layer) {
+            const float first = 1.0f + static_cast<float>(layer) * 100.0f;
+            write(machine, storage.layers()[static_cast<size_t>(layer)], kBlockSize + 3, first);
+        }
+        const int64_t to = 2 * kBlockSize + 2;
+        const std::vector<SlotMove> moves{{0, kBlockSize + 3, 1}, {0, 1, to}, {0, to, to}};
+        storage.move_slots(machine.context, moves);
+        if (dtype == DType::i8) CHECK(has_written(storage, 2, 1.0f));
+        for (const KvLayer& layer : storage.layers()) {
+            if (dtype == DType::i8) break;
+            const auto key = [&](int64_t block, int64_t dim, int64_t offset) {
+                return layer.keys.as<float>()[block * layer.keys.stride(0) +
+                                              (kHeadDim + dim) * kBlockSize + offset];
+            };
+            for (int64_t dim = 0; dim < kHeadDim; ++dim) CHECK(key(2, dim, 2) == key(1, dim, 3));
+        }
+        const std::vector<SlotMove> outside{{0, 0, kBlocks * kBlockSize}};
+        CHECK_THROWS_AS(storage.move_slots(machine.context, outside), Error);
+    }
+}
+
 TEST_CASE("a cache of one byte a value takes half of one of two") {
     const std::vector<int32_t> blocks{kBlocks};
     const auto bytes = [&](DType dtype) {

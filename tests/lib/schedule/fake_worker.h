@@ -226,7 +226,10 @@ class FakeWorker {
             return step;
         }
         if (!drafts.empty()) wrong += entry.output != OutputKind::sample;
-        for (const int32_t token : drafts.token_ids) append_token(known, token);
+        const bool branches = drafts.branches();
+        if (!branches) {
+            for (const int32_t token : drafts.token_ids) append_token(known, token);
+        }
         for (size_t group = 0; group < slots_.size(); ++group) {
             const auto& table = known.tables[group];
             if (is_state_[group]) {
@@ -234,11 +237,12 @@ class FakeWorker {
                 named.blocks[group].insert(table.begin(), table.end());
                 continue;
             }
-            visit(slots_[group], table, known, entry.first, end);
+            visit(slots_[group], table, known, entry.first, branches ? num_known : end);
+            wrong += static_cast<int32_t>(table.size()) * block_size_ < end;
             const auto read = table.begin() + slots_[group].first_read(entry.first) / block_size_;
             named.blocks[group].insert(read, table.end());
         }
-        if (!drafts.empty()) {
+        if (!drafts.empty() && !branches) {
             known.tokens.resize(static_cast<size_t>(num_known));
             known.digests.resize(static_cast<size_t>(num_known));
         }
@@ -257,14 +261,26 @@ class FakeWorker {
         return step;
     }
 
-    // The accepted drafts, then the token after them.
+    // The accepted drafts, then the token after them. Those of a tree go to their positions.
     void choose_tokens(Known& known, const DraftTokens& drafts, SequenceStep& step) {
         size_t num_accepted = 0;
+        int32_t last = 0;
+        const auto child = [&] {
+            for (int32_t row = last + 1; row <= drafts.size(); ++row) {
+                const int32_t token = drafts.token_ids[static_cast<size_t>(row - 1)];
+                if (drafts.parent(row) == last && token == step.token_ids.back()) return row;
+            }
+            return 0;
+        };
         while (true) {
             step.token_ids.push_back(rule_.next(known.digests.back(), known.index));
             append_token(known, step.token_ids.back());
-            if (num_accepted == drafts.token_ids.size()) break;
-            if (drafts.token_ids[num_accepted] != step.token_ids.back()) break;
+            last = child();
+            if (last == 0) break;
+            for (size_t group = 0; group < slots_.size() && drafts.branches(); ++group) {
+                slots_[group].write(known.tables[group], known.next,
+                                    known.digests[static_cast<size_t>(known.next)]);
+            }
             ++num_accepted;
             ++known.next;
         }

@@ -85,11 +85,11 @@ TEST_CASE("config: layers with linear attention are listed, or all but every nth
                                                     {"num_experts_per_tok", 2},
                                                     {"mlp_only_layers", {1}}}));
     CHECK(next.num_experts == 4);
-    CHECK(next.shared_expert_size == 512);
+    CHECK(next.shared_expert_intermediate_size == 512);
     CHECK(next.expert_intermediate_size == 512);
     CHECK(next.sparse_layers == std::vector<bool>{true, false, true, true});
-    CHECK(parse(changed(llama(), {{"shared_expert_intermediate_size", 8}})).shared_expert_size ==
-          0);
+    CHECK(parse(changed(llama(), {{"shared_expert_intermediate_size", 8}}))
+              .shared_expert_intermediate_size == 0);
 }
 
 TEST_CASE("config: llama, and what it leaves unsaid") {
