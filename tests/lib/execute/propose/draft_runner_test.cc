@@ -490,7 +490,7 @@ TEST_CASE("a model with a next-token layer drafts for itself") {
     steps.compute(text, kDrafts);
     CHECK(steps.run().sequences[0].token_ids.at(0) == next.at(0));
     const auto logits = test::values_of<float>(file, "logits");
-    CHECK(text.drafts.at(0) == likeliest(logits, wide.size()));
+    CHECK(text.drafts.at(0) == best_of(logits, wide.size(), 1).front().token_id);
     CHECK(text.drafts == reference_of(where, steps.threads())(text.tokens, kDrafts));
 }
 
