@@ -134,8 +134,8 @@ RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
             fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(rope.partial_rotary_factor);
     }
     // Of MiniMax M2, whose key of the usual name wins.
-    const auto rotary = fields.integer("rotary_dim", 2, 1 << 20);
-    if (rotary && *rotary <= model.head_dim && !fields.has("partial_rotary_factor")) {
+    const auto rotary = fields.integer("rotary_dim", 1, model.head_dim);
+    if (rotary && !fields.has("partial_rotary_factor")) {
         rope.partial_rotary_factor =
             static_cast<double>(*rotary) / static_cast<double>(model.head_dim);
     }

@@ -16,7 +16,7 @@
 namespace nvllm::view {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using DraftJson = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxLogBytes = uint64_t{1} << 30;
 // Of a proposal; no step verifies as many.
@@ -37,11 +37,11 @@ bool is_well_formed(const LoggedDrafts& logged) {
     return true;
 }
 
-std::vector<LoggedDrafts> drafts_of(const Json& step) {
+std::vector<LoggedDrafts> drafts_of(const DraftJson& step) {
     std::vector<LoggedDrafts> all;
     const auto list = step.find("drafts");
     if (list == step.end()) return all;
-    for (const Json& one : *list) {
+    for (const DraftJson& one : *list) {
         LoggedDrafts logged;
         logged.plan_number = step.at("plan_number").get<uint64_t>();
         logged.sequence = one.at("sequence").get<int64_t>();
@@ -55,7 +55,7 @@ std::vector<LoggedDrafts> drafts_of(const Json& step) {
 }
 
 void add_line(std::string_view line, uint64_t plan_number, DraftReport& report) {
-    const Json step = Json::parse(line);
+    const DraftJson step = DraftJson::parse(line);
     ++report.num_steps;
     std::vector<LoggedDrafts> drafts = drafts_of(step);
     for (const LoggedDrafts& one : drafts) {
@@ -239,18 +239,18 @@ std::string draft_text(const DraftReport& report, const Tokenizer* tokenizer) {
     return sheet.text();
 }
 
-Json draft_json(const DraftReport& report, const Tokenizer* tokenizer) {
-    Json json = {{"schema", "nvllm-inspect.drafts/1"},       {"num_steps", report.num_steps},
-                 {"num_verifications", report.num_verified}, {"num_drafts", report.num_drafts},
-                 {"num_accepted", report.num_accepted},      {"drafts", Json::array()}};
+DraftJson draft_json(const DraftReport& report, const Tokenizer* tokenizer) {
+    DraftJson json = {{"schema", "nvllm-inspect.drafts/1"},       {"num_steps", report.num_steps},
+                      {"num_verifications", report.num_verified}, {"num_drafts", report.num_drafts},
+                      {"num_accepted", report.num_accepted},      {"drafts", DraftJson::array()}};
     for (const LoggedDrafts& logged : report.shown) {
-        Json one = {{"plan_number", logged.plan_number},
-                    {"sequence", logged.sequence},
-                    {"token_ids", logged.drafts.token_ids},
-                    {"parents", logged.drafts.parents},
-                    {"accepted_rows", logged.accepted_rows}};
+        DraftJson one = {{"plan_number", logged.plan_number},
+                         {"sequence", logged.sequence},
+                         {"token_ids", logged.drafts.token_ids},
+                         {"parents", logged.drafts.parents},
+                         {"accepted_rows", logged.accepted_rows}};
         if (tokenizer != nullptr) {
-            Json texts = Json::array();
+            DraftJson texts = DraftJson::array();
             for (const int32_t token : logged.drafts.token_ids) {
                 texts.push_back(text_of(token, tokenizer));
             }

@@ -58,13 +58,18 @@ void LlamaMlps::name_fused_experts(const std::string& layer) const {
     const int64_t inner = config_.expert_intermediate_size;
     const bool is_in_turned = is_turned(in, 2 * inner, hidden);
     const bool is_down_turned = is_turned(down, hidden, inner);
-    for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
+    const int64_t experts = config_.num_experts;
+    for (int64_t expert = 0; expert < experts; ++expert) {
         const auto name = [&](const char* linear) {
             return fmt::format("{}.experts.{}.{}.weight", layer, expert, linear);
         };
-        source_.name_part(name(traits_.experts.gate), {in, expert, 0, inner, is_in_turned});
-        source_.name_part(name(traits_.experts.up), {in, expert, inner, inner, is_in_turned});
-        source_.name_part(name(traits_.experts.down), {down, expert, 0, hidden, is_down_turned});
+        const auto of_in = [&](int64_t first) {
+            return StoredPart{in, expert, first, inner, is_in_turned, experts, 2 * inner};
+        };
+        source_.name_part(name(traits_.experts.gate), of_in(0));
+        source_.name_part(name(traits_.experts.up), of_in(inner));
+        source_.name_part(name(traits_.experts.down),
+                          {down, expert, 0, hidden, is_down_turned, experts, hidden});
     }
 }
 
@@ -82,15 +87,20 @@ void LlamaMlps::name_stack(const std::string& layer, const char* linear, int64_t
     const bool is_quantized = source_.has(stack + "_blocks");
     if (!is_quantized && !source_.has(stack)) return;
     refuse_hook(stack);
-    for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
+    const int64_t experts = config_.num_experts;
+    for (int64_t expert = 0; expert < experts; ++expert) {
         const std::string name = fmt::format("{}.experts.{}.{}", layer, expert, linear);
-        source_.name_part(name + ".bias", {stack + "_bias", expert, 0, out, false});
+        const auto add = [&](const char* tensor, const char* of_stack, bool is_turned) {
+            source_.name_part(name + tensor,
+                              {stack + of_stack, expert, 0, out, is_turned, experts, out});
+        };
+        add(".bias", "_bias", false);
         if (!is_quantized) {
-            source_.name_part(name + ".weight", {stack, expert, 0, out, true});
+            add(".weight", "", true);
             continue;
         }
-        source_.name_part(name + ".weight_packed", {stack + "_blocks", expert, 0, out, false});
-        source_.name_part(name + ".weight_scale", {stack + "_scales", expert, 0, out, false});
+        add(".weight_packed", "_blocks", false);
+        add(".weight_scale", "_scales", false);
     }
 }
 
@@ -120,7 +130,7 @@ bool LlamaMlps::is_turned(const std::string& stack, int64_t out, int64_t in) con
     if (source_.has_shape(stack, {config_.num_experts, in, out})) return true;
     throw Error(ErrorKind::bad_data,
                 fmt::format("{}: tensor {} is not [{}, {}, {}] or that turned; do the weights "
-                            "belong to this config_.json?",
+                            "belong to this config.json?",
                             source_.place_of(stack), stack, config_.num_experts, out, in));
 }
 

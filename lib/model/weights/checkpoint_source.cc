@@ -95,7 +95,16 @@ void CheckpointSource::name_part(const std::string& name, const StoredPart& part
 
 Tensor CheckpointSource::part(const StoredPart& part) const {
     const std::optional<Tensor> whole = checkpoint_.tensor(part.whole);
-    NVLLM_CHECK(whole && whole->view().rank >= 2, "a stack: " + part.whole);
+    const int out_axis = part.is_turned ? 2 : 1;
+    if (!whole || whole->view().rank <= out_axis || whole->view().dim(0) != part.num_matrices ||
+        whole->view().dim(out_axis) != part.num_outputs) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} is {}, expected {} matrices or vectors with {} outputs; do "
+                                "the weights belong to this config.json?",
+                                place_of(part.whole), part.whole,
+                                whole ? whole->view().describe() : "not there", part.num_matrices,
+                                part.num_outputs));
+    }
     const ConstTensorView& stack = whole->view();
     const auto start =
         static_cast<size_t>(part.matrix * stack.stride(0)) * dtype_bytes(stack.dtype);

@@ -35,6 +35,8 @@ struct StoredPart {
     int64_t first = 0;  // of the outputs
     int64_t count = 0;
     bool is_turned = false;
+    int64_t num_matrices = 0;  // that the stack must have
+    int64_t num_outputs = 0;   // of each
 };
 
 // Replaces linear layers while a model is built. The quantizer uses it to record each layer's input
@@ -106,7 +108,7 @@ class WeightSource : public StoredTensors {
     // it. A further read of those tensors reads the files again.
     virtual void release_stored() {}
     // Gives a matrix [out, in], or a vector [out], that lies in a larger tensor a name to be read
-    // by. REQUIRES: a tensor `part.whole` of at least two axes.
+    // by. Reading it throws bad_data where there is no such tensor or it has another shape.
     virtual void name_part(const std::string& name, const StoredPart& part);
     // How linears are quantized; null: all are dense.
     const QuantizationConfig* quantization() const { return quantization_.get(); }

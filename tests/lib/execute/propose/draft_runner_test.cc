@@ -167,53 +167,6 @@ class Steps {
 // Greedy tokens after a text, by the method without a worker.
 using Reference = std::function<Tokens(const Tokens& tokens, int32_t count)>;
 
-int32_t likeliest(const std::vector<float>& logits, size_t rows) {
-    const auto first = logits.end() - static_cast<std::ptrdiff_t>(logits.size() / rows);
-    return static_cast<int32_t>(std::max_element(first, logits.end()) - first);
-}
-
-Reference reference_of_model(const Case& where, ThreadPool& threads) {
-    std::shared_ptr<Model> model = load_model(options_of(where.drafts, threads));
-    return [model, &threads](const Tokens& tokens, int32_t count) {
-        test::Driver driver(*model, threads, DType::f32, 16, 0, 64);
-        Tokens all = tokens;
-        for (int32_t i = 0; i < count; ++i) {
-            all.push_back(likeliest(driver.logits_of(all, 0), all.size()));
-        }
-        return Tokens(all.end() - count, all.end());
-    };
-}
-
-// Rows of the target's states join the tokens after them; then the head goes on with its own.
-Reference reference_of_head(const Case& where, ThreadPool& threads) {
-    std::shared_ptr<Model> target = load_model(options_of(where.target, threads));
-    std::shared_ptr<DraftHead> head = load_draft_head({.directory = where.drafts,
-                                                       .target_directory = where.target,
-                                                       .dtype = DType::f32,
-                                                       .threads = &threads});
-    return [target, head, &threads](const Tokens& tokens, int32_t count) {
-        test::Driver states(*target, threads, DType::f32, 16, 0, 64);
-        const Tokens before(tokens.begin(), tokens.end() - 1);
-        const Tokens after(tokens.begin() + 1, tokens.end());
-        const auto layers =
-            aux_layers(head->config(), target->config().num_layers, AuxLayerNumbering::layers_done);
-        test::DraftDriver driver(*head, threads);
-        test::DraftRows rows =
-            driver.step(after, head->config().fuses() ? states.aux_hidden_of(before, layers)
-                                                      : states.hidden_of(before));
-        size_t num_rows = after.size();
-        Tokens drafts;
-        while (true) {
-            drafts.push_back(head->target_id(likeliest(rows.logits, num_rows)));
-            if (std::ssize(drafts) == count) return drafts;
-            const auto width = static_cast<std::ptrdiff_t>(rows.states.size() / num_rows);
-            const std::vector<float> last(rows.states.end() - width, rows.states.end());
-            rows = driver.draft({&drafts.back(), 1}, last);
-            num_rows = 1;
-        }
-    };
-}
-
 // The likeliest tokens after a text and what is drafted behind it, best first, by the method
 // without a worker.
 using Following = std::function<std::vector<TokenLogprob>(const Tokens& tokens, const Tokens& path,
@@ -237,6 +190,7 @@ Following following_of_model(const Case& where, ThreadPool& threads) {
     };
 }
 
+// Rows of the target's states join the tokens after them; then the head goes on with its own.
 Following following_of_head(const Case& where, ThreadPool& threads) {
     std::shared_ptr<Model> target = load_model(options_of(where.target, threads));
     std::shared_ptr<DraftHead> head = load_draft_head({.directory = where.drafts,
@@ -264,6 +218,11 @@ Following following_of_head(const Case& where, ThreadPool& threads) {
         for (TokenLogprob& one : best) one.token_id = head->target_id(one.token_id);
         return best;
     };
+}
+
+Following following_of(const Case& where, ThreadPool& threads) {
+    return std::string(where.method) == "draft_model" ? following_of_model(where, threads)
+                                                      : following_of_head(where, threads);
 }
 
 // EAGLE-2's tree as it is published: the best of each level go on, and the best of all stay.
@@ -331,8 +290,13 @@ std::vector<Case> cases() {
 }
 
 Reference reference_of(const Case& where, ThreadPool& threads) {
-    return std::string(where.method) == "draft_model" ? reference_of_model(where, threads)
-                                                      : reference_of_head(where, threads);
+    return [following = following_of(where, threads)](const Tokens& tokens, int32_t count) {
+        Tokens drafts;
+        while (std::ssize(drafts) < count) {
+            drafts.push_back(following(tokens, drafts, 1).front().token_id);
+        }
+        return drafts;
+    };
 }
 
 Tokens prompt_of(int32_t length, int32_t seed) {
@@ -379,9 +343,7 @@ TEST_CASE("trees are those of the model or head by itself") {
     for (const Case& where : cases()) {
         CAPTURE(where.drafts.string());
         Steps steps(where, 64, shape);
-        const Following following = std::string(where.method) == "draft_model"
-                                        ? following_of_model(where, steps.threads())
-                                        : following_of_head(where, steps.threads());
+        const Following following = following_of(where, steps.threads());
         Text one = steps.add(prompt_of(9, 1));
         Text two = steps.add(prompt_of(6, 2));
         steps.compute(one, 7);
@@ -528,7 +490,7 @@ TEST_CASE("a model with a next-token layer drafts for itself") {
     steps.compute(text, kDrafts);
     CHECK(steps.run().sequences[0].token_ids.at(0) == next.at(0));
     const auto logits = test::values_of<float>(file, "logits");
-    CHECK(text.drafts.at(0) == likeliest(logits, wide.size()));
+    CHECK(text.drafts.at(0) == best_of(logits, wide.size(), 1).front().token_id);
     CHECK(text.drafts == reference_of(where, steps.threads())(text.tokens, kDrafts));
 }
 
