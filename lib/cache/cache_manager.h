@@ -108,14 +108,13 @@ class CacheManager {
     // holds earlier positions is to be copied, appended to `copies`. False, with nothing changed,
     // if blocks are missing. With state groups it is called before every plan that names the
     // sequence: a checkpoint or a shared state is copied to a slot of the sequence's own, and a
-    // state at a multiple of the checkpoint interval, or at any block boundary if `keeps_state`, is
-    // kept as a checkpoint if a slot is available. REQUIRES: the block of `next_position` is not
+    // state at a multiple of the checkpoint interval, or at any block boundary if `use` says so,
+    // is kept as a checkpoint if a slot is available. REQUIRES: the block of `next_position` is not
     // cached.
     bool copy_on_write(SequenceBlocks& sequence, int32_t next_position,
                        std::vector<BlockMove>& copies, std::vector<TableChange>& changes,
-                       bool keeps_state = false) {
-        return copy_on_write_.make_writable(sequence.state_, next_position, keeps_state, copies,
-                                            changes);
+                       StateUse use = StateUse::at_interval) {
+        return copy_on_write_.make_writable(sequence.state_, next_position, use, copies, changes);
     }
 
     // Frees the device blocks; the content of the first `num_positions` is to be copied to host

@@ -26,6 +26,8 @@ struct StateCheckpoints {
     std::optional<BlockId> source;
     // States at the ends of blocks that are not yet committed.
     std::vector<Pending> pending;
+    // The block with the checkpoint that goes when a newer one is kept.
+    std::optional<int32_t> newest;
 };
 
 // The bookkeeping of one sequence. The parts of CacheManager read and change it.

@@ -1,6 +1,8 @@
 // Slots of running states, and the checkpoints that they leave.
 #include "lib/cache/state_slots.h"
 
+#include <utility>
+
 #include "kernels/error.h"
 
 namespace nvllm {
@@ -19,7 +21,7 @@ int32_t StateSlots::num_needed(const CacheSequence& sequence, int32_t group) con
 }
 
 void StateSlots::make_writable(CacheSequence& sequence, int32_t group, int32_t next_position,
-                               bool keeps_state, std::vector<BlockMove>& copies,
+                               StateUse use, std::vector<BlockMove>& copies,
                                std::vector<TableChange>& changes) {
     BlockTable& table = sequence.tables[group];
     if (table.size() == 0) return;
@@ -32,22 +34,27 @@ void StateSlots::make_writable(CacheSequence& sequence, int32_t group, int32_t n
         return;
     }
     const BlockId old = table[0];
-    const bool checkpoint = wants_checkpoint(sequence, group, next_position, keeps_state);
+    const bool checkpoint = wants_checkpoint(sequence, group, next_position, use);
     if (!checkpoint && !must_replace(group, old)) return;
+    if (checkpoint) drop_newest(sequence, group);
     table.replace(0, prefix_cache_.take(group));
     copies.push_back({group, old, table[0]});
     changes.push_back({sequence.owner, group, 0, table[0]});
     if (checkpoint) {
-        keep_checkpoint(sequence, group, next_position / shape_.block_size() - 1, old);
+        const int32_t block_index = next_position / shape_.block_size() - 1;
+        keep_checkpoint(sequence, group, block_index, old);
+        if (use == StateUse::keep_newest && next_position % checkpoint_interval_ != 0) {
+            sequence.checkpoints[group].newest = block_index;
+        }
     } else {
         tables_.free(sequence, group, old);
     }
 }
 
 bool StateSlots::wants_checkpoint(const CacheSequence& sequence, int32_t group,
-                                  int32_t next_position, bool keeps_state) const {
+                                  int32_t next_position, StateUse use) const {
     const int32_t block_size = shape_.block_size();
-    const int32_t step = keeps_state ? block_size : checkpoint_interval_;
+    const int32_t step = use == StateUse::at_interval ? checkpoint_interval_ : block_size;
     return prefix_cache_.enabled() && next_position > 0 && next_position % step == 0 &&
            pools_[group].num_available() > 0 &&
            !pools_[group].is_cached(sequence.tables[group][0]) &&
@@ -70,6 +77,16 @@ void StateSlots::keep_checkpoint(CacheSequence& sequence, int32_t group, int32_t
     NVLLM_CHECK(block_index + 1 >= sequence.num_cached, "a state cannot go back");
     sequence.checkpoints[group].pending.push_back({block_index, slot});
     insert_checkpoints(sequence);
+}
+
+// The one that was kept as the newest, unless it is not committed yet or another sequence has found
+// it.
+void StateSlots::drop_newest(CacheSequence& sequence, int32_t group) {
+    const std::optional<int32_t> block = std::exchange(sequence.checkpoints[group].newest, {});
+    if (!block || *block >= sequence.num_cached) return;
+    PrefixNode* node = sequence.last_cached;
+    for (int32_t i = sequence.num_cached - 1; i > *block; --i) node = node->parent;
+    if (node->num_hits == 0) prefix_cache_.remove_unused(*node, group);
 }
 
 void StateSlots::insert_checkpoints(CacheSequence& sequence) {
@@ -95,6 +112,7 @@ void StateSlots::clear(CacheSequence& sequence, int32_t group) {
     checkpoints.pending.clear();
     if (checkpoints.source) tables_.free(sequence, group, *checkpoints.source);
     checkpoints.source.reset();
+    checkpoints.newest.reset();
 }
 
 }  // namespace nvllm

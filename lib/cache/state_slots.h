@@ -16,6 +16,13 @@
 
 namespace nvllm {
 
+// Which states at block boundaries are kept for other sequences.
+enum class StateUse : uint8_t {
+    at_interval,  // those at multiples of the checkpoint interval
+    keep,         // this one
+    keep_newest,  // this one, until a newer one of the sequence is kept
+};
+
 class StateSlots {
   public:
     StateSlots(const CacheShape& shape, std::vector<BlockPool>& pools, PrefixCache& prefix_cache,
@@ -38,12 +45,10 @@ class StateSlots {
     int32_t num_needed(const CacheSequence& sequence, int32_t group) const;
     // Before the state is updated with the token at `next_position`, when it holds all earlier
     // ones: the sequence gets a slot of its own, with the state copied to it, if its slot is shared
-    // or holds a checkpoint. At a multiple of the interval, or at a block boundary if
-    // `keeps_state`, the old slot becomes a checkpoint if a slot is available. REQUIRES:
-    // num_needed() slots are available.
-    void make_writable(CacheSequence& sequence, int32_t group, int32_t next_position,
-                       bool keeps_state, std::vector<BlockMove>& copies,
-                       std::vector<TableChange>& changes);
+    // or holds a checkpoint. Where `use` says so, the old slot becomes a checkpoint if a slot is
+    // available. REQUIRES: num_needed() slots are available.
+    void make_writable(CacheSequence& sequence, int32_t group, int32_t next_position, StateUse use,
+                       std::vector<BlockMove>& copies, std::vector<TableChange>& changes);
 
     // Inserts the checkpoints of blocks that are in the prefix cache by now.
     void insert_checkpoints(CacheSequence& sequence);
@@ -55,9 +60,10 @@ class StateSlots {
         return pools_[group].references(slot) > 1 || pools_[group].is_cached(slot);
     }
     bool wants_checkpoint(const CacheSequence& sequence, int32_t group, int32_t next_position,
-                          bool keeps_state) const;
+                          StateUse use) const;
     bool has_checkpoint(const CacheSequence& sequence, int32_t group, int32_t block_index) const;
     void keep_checkpoint(CacheSequence& sequence, int32_t group, int32_t block_index, BlockId slot);
+    void drop_newest(CacheSequence& sequence, int32_t group);
 
     const CacheShape& shape_;
     std::vector<BlockPool>& pools_;  // per group

@@ -30,11 +30,23 @@ PoolingKind kind_of(PooledRow row) {
     return PoolingKind::last;
 }
 
+// Tokens in which the header of an answer ends a prompt, and what else templates put there.
+constexpr size_t kHeaderTokens = 64;
+
+// Templates put special tokens between messages. What they put behind the last one before an
+// answer, such as an empty block of reasoning, is often left out when that answer is history.
+int32_t count_stable_tokens(const Tokenizer& tokenizer, std::span<const int32_t> prompt) {
+    const size_t least = prompt.size() - std::min(prompt.size(), kHeaderTokens);
+    for (size_t count = prompt.size(); count > least; --count) {
+        if (tokenizer.is_special(prompt[count - 1])) return static_cast<int32_t>(count);
+    }
+    return 0;
+}
+
 }  // namespace
 
 std::string end_of_prompt(const Tokenizer& tokenizer, std::span<const int32_t> prompt) {
-    constexpr size_t kTokens = 64;
-    return tokenizer.decode(prompt.last(std::min(prompt.size(), kTokens)), false);
+    return tokenizer.decode(prompt.last(std::min(prompt.size(), kHeaderTokens)), false);
 }
 
 std::optional<GrammarSpec> grammar_of(const RequestInput& input, const Tokenizer* tokenizer,
@@ -92,6 +104,9 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     Request request;
     request.constraint = std::move(*constraint);
     request.prompt_token_ids = std::move(*ids);
+    if (tokenizer_ != nullptr) {
+        request.num_stable_tokens = count_stable_tokens(*tokenizer_, request.prompt_token_ids);
+    }
     request.sampling = std::move(sampling);
     request.eos_token_ids = eos_token_ids_;
     // What best_of ranks by.

@@ -41,12 +41,13 @@ OutputProcessor::Choice* OutputProcessor::find(SequenceId sequence, Entry*& entr
     return &entry->choices[place->second.second];
 }
 
-void OutputProcessor::admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s) {
+void OutputProcessor::admitted(const Sequence& sequence, double now_s) {
     Entry* entry = nullptr;
-    if (find(sequence, entry) == nullptr || entry->times.first_scheduled_s) return;
+    if (find(sequence.id, entry) == nullptr || entry->times.first_scheduled_s) return;
     entry->times.first_scheduled_s = now_s;
-    entry->num_cached_tokens = num_cached_tokens;
-    note_progress(*entry, num_cached_tokens);
+    entry->num_cached_tokens = sequence.num_cached_tokens.value_or(0);
+    entry->num_without_state = sequence.num_without_state;
+    note_progress(*entry, entry->num_cached_tokens);
 }
 
 void OutputProcessor::planned(SequenceId sequence, int32_t end) {
@@ -216,6 +217,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     output.request_id = request;
     output.num_prompt_tokens = entry.num_prompt_tokens;
     output.num_cached_tokens = entry.num_cached_tokens;
+    output.num_without_state = entry.num_without_state;
     output.num_computed_prompt_tokens = entry.num_computed_prompt_tokens;
     output.times = entry.times;
     output.times.output_s = now_s;

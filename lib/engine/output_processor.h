@@ -28,7 +28,7 @@ class OutputProcessor {
 
     // The sequence was admitted, with this many tokens found in the prefix cache; only a request's
     // first time counts.
-    void admitted(SequenceId sequence, int32_t num_cached_tokens, double now_s);
+    void admitted(const Sequence& sequence, double now_s);
 
     // A step computes the sequence up to this position.
     void planned(SequenceId sequence, int32_t end);
@@ -70,6 +70,7 @@ class OutputProcessor {
         int32_t num_prompt_tokens = 0;
         int32_t num_active = 0;
         int32_t num_cached_tokens = 0;
+        int32_t num_without_state = 0;
         int32_t num_computed_prompt_tokens = 0;
         bool hides_logprobs = false;
         bool wants_progress = false;

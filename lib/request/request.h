@@ -21,7 +21,10 @@ using SequenceId = uint64_t;
 struct Request {
     RequestId id = 0;
     std::vector<int32_t> prompt_token_ids;  // at least one
-    SamplingParams sampling;                // seed is set, max_tokens is set and fits the context
+    // Of the prompt, the tokens that the next turn of its conversation begins with in any case: up
+    // to where the answer's header begins. 0: not known.
+    int32_t num_stable_tokens = 0;
+    SamplingParams sampling;  // seed is set, max_tokens is set and fits the context
     // Wanted is a vector and no text: nothing is generated, and of `sampling` nothing holds.
     std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;  // the model's end tokens

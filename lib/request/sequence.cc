@@ -17,6 +17,7 @@ Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index)
     sequence.priority = request.priority;
     sequence.token_ids = request.prompt_token_ids;
     sequence.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
+    sequence.num_stable_tokens = request.num_stable_tokens;
     sequence.arrival_s = request.arrival_s;
     sequence.state_since_s = request.arrival_s;
     return sequence;

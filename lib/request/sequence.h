@@ -41,14 +41,17 @@ struct Sequence {
 
     std::vector<int32_t> token_ids;  // prompt, then generated
     int32_t num_prompt_tokens = 0;
-    int32_t longest_length = 0;  // tokens of prompt and output, at most
-    int32_t num_computed = 0;    // leading tokens whose keys and values are committed
-    int32_t num_in_flight = 0;   // after those, planned and not committed yet
+    int32_t num_stable_tokens = 0;  // see Request
+    int32_t longest_length = 0;     // tokens of prompt and output, at most
+    int32_t num_computed = 0;       // leading tokens whose keys and values are committed
+    int32_t num_in_flight = 0;      // after those, planned and not committed yet
     // After token_ids: tokens that plans in flight choose and later plans may compute before they
     // are known, and draft tokens in flight.
     int32_t num_placeholders = 0;
     // Found in the cache, or filled by a remote source, at the first admission; empty before.
     std::optional<int32_t> num_cached_tokens;
+    // Behind those at that time, tokens whose keys and values were cached, but no state.
+    int32_t num_without_state = 0;
 
     SequenceState state = SequenceState::waiting;
     std::optional<FinishReason> finish_reason;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes a checkpoint of random bfloat16 weights in the shape of Llama-3.2-1B or Qwen3-0.6B, to measure starts and speed.
+"""Writes a checkpoint of random bfloat16 weights in the shape of a published model, to measure starts and speed.
 
-Usage: make_checkpoint.py FOLDER [llama-1b|llama-8b|qwen-0.6b|tiny [BLOCKS]]; tiny is for trying scripts out, BLOCKS takes the shape's first
-ones only. Needs nothing but Python: values are random bits with small exponents.
+Usage: make_checkpoint.py FOLDER [SHAPE [BLOCKS]] with one of llama-1b (the default), llama-8b, qwen-0.6b, qwen3.5-0.8b, and of
+tiny, tiny-qwen3.5, for trying scripts out; "-full" behind a shape of Qwen3.5 gives every layer full attention: its twin to compare with.
+BLOCKS takes the shape's first ones only. Needs nothing but Python: values are random bits with small exponents.
 The tokenizer is the bundled demo's, filled up with tokens that no text has but that have a text. Embeddings of the demo's own tokens
 are small, so that answers consist of the others: halves of characters and control tokens, which servers hide or refuse, never come.
 """
@@ -45,6 +46,24 @@ SHAPES = {
         "torch_dtype": "bfloat16", "bos_token_id": 8190, "eos_token_id": 8191,
     },
 }
+# Three layers of four have linear attention.
+SHAPES["qwen3.5-0.8b"] = {
+    "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "hidden_size": 1024, "intermediate_size": 3584,
+    "num_hidden_layers": 24, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "vocab_size": 248320,
+    "full_attention_interval": 4, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+    "linear_num_key_heads": 16, "linear_num_value_heads": 16, "max_position_embeddings": 262144, "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25,
+                        "mrope_section": [11, 11, 10], "mrope_interleaved": True},
+    "tie_word_embeddings": True, "dtype": "bfloat16", "bos_token_id": 248044, "eos_token_id": 248046,
+}
+SHAPES["tiny-qwen3.5"] = {
+    **SHAPES["qwen3.5-0.8b"], "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 64, "vocab_size": 8192, "linear_key_head_dim": 32, "linear_value_head_dim": 32,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "bos_token_id": 8190, "eos_token_id": 8191,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25},
+}
+for hybrid in ("qwen3.5-0.8b", "tiny-qwen3.5"):
+    SHAPES[f"{hybrid}-full"] = {**SHAPES[hybrid], "full_attention_interval": 1}
 TOKENIZER = pathlib.Path(__file__).resolve().parents[2] / "models" / "demo"
 
 
@@ -59,19 +78,44 @@ def filled_up(vocab_size):
     return tokenizer
 
 
+def linear_attention(config, name):
+    hidden, value_heads = config["hidden_size"], config["linear_num_value_heads"]
+    keys = config["linear_num_key_heads"] * config["linear_key_head_dim"]
+    values = value_heads * config["linear_value_head_dim"]
+    yield f"{name}.in_proj_qkv.weight", [2 * keys + values, hidden]
+    yield f"{name}.in_proj_z.weight", [values, hidden]
+    yield f"{name}.in_proj_b.weight", [value_heads, hidden]
+    yield f"{name}.in_proj_a.weight", [value_heads, hidden]
+    yield f"{name}.conv1d.weight", [2 * keys + values, 1, config["linear_conv_kernel_dim"]]
+    yield f"{name}.A_log", [value_heads]
+    yield f"{name}.dt_bias", [value_heads]
+    yield f"{name}.norm.weight", [config["linear_value_head_dim"]]
+    yield f"{name}.out_proj.weight", [hidden, values]
+
+
+def attention(config, name):
+    hidden, head = config["hidden_size"], config["head_dim"]
+    queries, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    gates = queries if "full_attention_interval" in config else 0
+    for projection, shape in (("q", [queries + gates, hidden]), ("k", [kv, hidden]), ("v", [kv, hidden]), ("o", [hidden, queries])):
+        yield f"{name}.{projection}_proj.weight", shape
+    if config["model_type"].startswith("qwen3"):
+        yield f"{name}.q_norm.weight", [head]
+        yield f"{name}.k_norm.weight", [head]
+
+
 def tensors(config):
     """Names and shapes, as transformers names them."""
-    hidden, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
-    queries, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    interval = config.get("full_attention_interval", 1)
     yield "model.embed_tokens.weight", [config["vocab_size"], hidden]
     for layer in range(config["num_hidden_layers"]):
         name = f"model.layers.{layer}"
         yield f"{name}.input_layernorm.weight", [hidden]
-        for projection, shape in (("q", [queries, hidden]), ("k", [kv, hidden]), ("v", [kv, hidden]), ("o", [hidden, queries])):
-            yield f"{name}.self_attn.{projection}_proj.weight", shape
-        if config["model_type"] == "qwen3":
-            yield f"{name}.self_attn.q_norm.weight", [head]
-            yield f"{name}.self_attn.k_norm.weight", [head]
+        if (layer + 1) % interval != 0:
+            yield from linear_attention(config, f"{name}.linear_attn")
+        else:
+            yield from attention(config, f"{name}.self_attn")
         yield f"{name}.post_attention_layernorm.weight", [hidden]
         yield f"{name}.mlp.gate_proj.weight", [inner, hidden]
         yield f"{name}.mlp.up_proj.weight", [inner, hidden]

@@ -117,9 +117,19 @@ class Reuse(unittest.TestCase):
         made = [{"prompt_token_ids": prompt, "max_tokens": 120, "ignore_eos": True, "temperature": 0.0},
                 {"prompt_token_ids": prompt + answer + ids(9, 8), "max_tokens": 5, "ignore_eos": True, "temperature": 0.0}]
         answers = run_jsonl(made, "--max-num-seqs", "1", "--block-size", str(BLOCK), model=str(model))
-        self.assertEqual([each["usage"]["cached_tokens"] for each in answers], [0, 128])
+        # The newest state of the answer, at the last end of a block that it filled.
+        self.assertEqual([each["usage"]["cached_tokens"] for each in answers], [0, 144])
         fresh = run_jsonl(made[1:], "--no-enable-prefix-caching", model=str(model))
         self.assertEqual(answers[1]["token_ids"], fresh[0]["token_ids"])
+
+    def test_a_miss_says_what_was_missing(self):
+        prompt = ids(100, 5)
+        made = [{"prompt_token_ids": each, "max_tokens": 4, "ignore_eos": True, "temperature": 0.0}
+                for each in (prompt, prompt[:70] + ids(9, 6))]
+        answers = run_jsonl(made, "--max-num-seqs", "1", "--block-size", str(BLOCK), model=str(FAMILIES / "qwen3_5"))
+        usages = [each["usage"] for each in answers]
+        self.assertNotIn("tokens_without_state", usages[0])
+        self.assertEqual((usages[1]["cached_tokens"], usages[1]["tokens_without_state"]), (0, 64))
 
     def test_chunks_end_where_states_are_kept(self):
         prompt = ids(150, 9)

@@ -74,11 +74,13 @@ Json timings_json(const Response& answer, const Choice& choice, const Engine& en
 }
 
 Json usage_json(const Response& answer, const Choice& choice) {
-    return {
+    Json usage = {
         {"prompt_tokens", answer.prompt_token_ids.size()},
         {"completion_tokens", choice.num_tokens},
         {"total_tokens", answer.prompt_token_ids.size() + static_cast<size_t>(choice.num_tokens)},
         {"cached_tokens", answer.num_cached_tokens}};
+    if (answer.num_without_state > 0) usage["tokens_without_state"] = answer.num_without_state;
+    return usage;
 }
 
 Json error_json(const Fault& fault) {
@@ -187,6 +189,7 @@ void AnswerPrinter::take(size_t index, RequestOutput&& output) {
     for (SampledLogprobs& logprob : output.prompt_logprobs)
         answer.prompt_logprobs.push_back(std::move(logprob));
     answer.num_cached_tokens = output.num_cached_tokens;
+    answer.num_without_state = output.num_without_state;
     answer.times = output.times;
     answer.finished = output.finished;
     print_ready();

@@ -41,6 +41,7 @@ struct Response {
     std::vector<Choice> choices;
     std::vector<SampledLogprobs> prompt_logprobs;  // from the second prompt token on
     int32_t num_cached_tokens = 0;
+    int32_t num_without_state = 0;
     RequestTimes times;
     std::string place;           // of the prompt in the input, for messages: "line 6"
     std::optional<Fault> fault;  // of the prompt as a whole

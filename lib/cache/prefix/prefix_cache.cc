@@ -11,15 +11,16 @@ namespace nvllm {
 // Whether every group still holds the blocks that a query right after `block`, whose content is
 // `node`, reads. `run_start`: per group, the first block of the unbroken run that ends at `block`;
 // updated.
-bool PrefixCache::reaches_back(const PrefixNode& node, int32_t block,
-                               std::vector<int32_t>& run_start) const {
-    bool reaches = true;
+PrefixCache::Reach PrefixCache::reach(const PrefixNode& node, int32_t block,
+                                      std::vector<int32_t>& run_start) const {
+    Reach reach;
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
         if (node.groups[group].num_blocks == 0) run_start[group] = block + 1;
         const int32_t next = (block + 1) * shape_.block_size();
+        bool& reaches = shape_.is_state(group) ? reach.states : reach.blocks;
         reaches = reaches && run_start[group] <= shape_.first_block_read(group, next);
     }
-    return reaches;
+    return reach;
 }
 
 PrefixMatch PrefixCache::match(CacheSequence& sequence, std::span<const int32_t> tokens) const {
@@ -29,15 +30,19 @@ PrefixMatch PrefixCache::match(CacheSequence& sequence, std::span<const int32_t>
     extend_keys(index_, sequence, tokens, limit);
     std::vector<int32_t> run_start(pools_.size(), 0);
     int32_t num_matched = 0;
+    int32_t num_in_blocks = 0;
     PrefixNode* node = nullptr;
     for (int32_t block = 0; block < limit; ++block) {
         node = find_block(index_, node, sequence, tokens, block);
         if (node == nullptr) break;
         match.contents.push_back(node);
-        if (reaches_back(*node, block, run_start)) num_matched = block + 1;
+        const Reach found = reach(*node, block, run_start);
+        if (found.blocks) num_in_blocks = block + 1;
+        if (found.blocks && found.states) num_matched = block + 1;
     }
     match.contents.resize(num_matched);
     match.num_tokens = num_matched * shape_.block_size();
+    match.num_without_state = num_in_blocks * shape_.block_size() - match.num_tokens;
     return match;
 }
 
@@ -103,6 +108,12 @@ void PrefixCache::remove(int32_t group, BlockId block) {
     const bool parent_stays = parent != nullptr && parent->groups[group].num_blocks > 0;
     index_.remove(group, block);
     if (parent_stays) ranking_.rerank(*parent, group);
+}
+
+void PrefixCache::remove_unused(const PrefixNode& node, int32_t group) {
+    for (const BlockId block : index_.blocks(node, group)) {
+        if (pools_[group].references(block) == 0) remove_and_forget(group, block);
+    }
 }
 
 void PrefixCache::remove_own(const CacheSequence& sequence) {

@@ -22,6 +22,8 @@ namespace nvllm {
 struct PrefixMatch {
     int32_t num_tokens = 0;             // whole blocks only
     std::vector<PrefixNode*> contents;  // of the matched blocks
+    // Tokens behind those that are cached, too, in all groups but those with states.
+    int32_t num_without_state = 0;
 };
 
 class PrefixCache {
@@ -69,6 +71,8 @@ class PrefixCache {
     void insert(PrefixNode& node, int32_t group, BlockId block);
     // The block's content cannot be found any more.
     void remove(int32_t group, BlockId block);
+    // Removes the blocks with this content that no sequence uses.
+    void remove_unused(const PrefixNode& node, int32_t group);
     // Removes the blocks that the sequence inserted itself.
     void remove_own(const CacheSequence& sequence);
     // Removes the next block in the order of eviction. REQUIRES: the group has a cached block that
@@ -93,7 +97,12 @@ class PrefixCache {
     void free(int32_t group, BlockId block);
 
   private:
-    bool reaches_back(const PrefixNode& node, int32_t block, std::vector<int32_t>& run_start) const;
+    // What is there for a query right after a block.
+    struct Reach {
+        bool blocks = true;  // of the groups without states
+        bool states = true;
+    };
+    Reach reach(const PrefixNode& node, int32_t block, std::vector<int32_t>& run_start) const;
     void insert_next_block(CacheSequence& sequence, std::span<const int32_t> tokens);
     BlockKey key_of_next_block(const CacheSequence& sequence,
                                std::span<const int32_t> tokens) const;

@@ -204,8 +204,7 @@ StepRecord StepRunner::begin_record(const BatchPlan& plan) {
     record.num_draft_tokens = plan.num_draft_tokens();
     for (const AddedSequence& added : plan.added) {
         const Sequence* sequence = parts_.scheduler.find(added.sequence);
-        outputs.admitted(added.sequence, sequence->num_cached_tokens.value_or(0),
-                         parts_.clock.now_s());
+        outputs.admitted(*sequence, parts_.clock.now_s());
     }
     for (const PlanEntry& entry : plan.entries) {
         if (entry.count > 1) outputs.planned(entry.sequence, entry.first + entry.count);

@@ -117,6 +117,7 @@ bool Admission::admit(PlanBuilder& builder, ScheduledSequence& scheduled, int32_
                      headroom)) {
         return false;
     }
+    if (!sequence.num_cached_tokens) sequence.num_without_state = match.num_without_state;
     sequence.start(match.num_tokens, context_.now_s);
     context_.counters.recomputed_tokens +=
         std::max(0, std::exchange(scheduled.num_computed_before, 0) - match.num_tokens);

@@ -126,9 +126,8 @@ std::vector<BeamResult> BeamScheduler::take_results() { return std::exchange(res
 bool BeamScheduler::copy_on_write(PlanBuilder& builder, ScheduledSequence& scheduled) {
     std::vector<TableChange> changes;
     const int32_t next = scheduled.sequence.num_planned();
-    const bool ends_prompt = next == prompt_checkpoint(context_.cache, scheduled.sequence);
-    while (!context_.cache.copy_on_write(scheduled.cache, next, update_.copies, changes,
-                                         ends_prompt)) {
+    const StateUse use = state_use(context_.cache, scheduled.sequence, next);
+    while (!context_.cache.copy_on_write(scheduled.cache, next, update_.copies, changes, use)) {
         if (!preemptor_.reclaim_for(builder, scheduled)) return false;
     }
     for (const TableChange& change : changes) update_.change_table(scheduled, change);

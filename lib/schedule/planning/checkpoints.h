@@ -1,7 +1,8 @@
 // Where steps over sequences with states end, so that their states can be kept for others.
 //
 // A checkpoint is taken where a step begins at the end of a block. A prompt's steps therefore end
-// at block ends, and one of them where another request with the same prompt would begin.
+// at block ends, and one of them where another request with the same prompt, or the next turn of
+// its conversation, would begin. Of an answer the newest one is kept, and those at an interval.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +13,18 @@
 
 namespace nvllm {
 
-// The last block end at which a request with the same prompt can begin: one token is left over.
+// The last block end at which a request with the same prompt can begin, one token being left over,
+// and which the next turn of its conversation shares.
 inline int32_t prompt_checkpoint(const CacheManager& cache, const Sequence& sequence) {
-    return (sequence.num_prompt_tokens - 1) / cache.block_size() * cache.block_size();
+    int32_t count = sequence.num_prompt_tokens - 1;
+    if (sequence.num_stable_tokens > 0) count = std::min(count, sequence.num_stable_tokens);
+    return count / cache.block_size() * cache.block_size();
+}
+
+// What is kept of the state before the token at `next`.
+inline StateUse state_use(const CacheManager& cache, const Sequence& sequence, int32_t next) {
+    if (next == prompt_checkpoint(cache, sequence)) return StateUse::keep;
+    return next > sequence.num_prompt_tokens ? StateUse::keep_newest : StateUse::at_interval;
 }
 
 // Of `granted` tokens from position `first` on, those before the next checkpoint; all of them where

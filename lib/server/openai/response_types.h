@@ -61,6 +61,9 @@ struct Usage {
     int64_t cached_tokens = 0;  // of the prompt
     // Of the completion, where reasoning is told apart.
     Maybe<int64_t> reasoning_tokens = {};
+    // Of the prompt behind those cached: keys and values were, but no state to go on from. Shown
+    // where there are any.
+    int64_t tokens_without_state = 0;
 
     struct CompletionDetails {
         int64_t reasoning_tokens = 0;
@@ -71,9 +74,11 @@ struct Usage {
     };
     struct Details {
         int64_t cached_tokens = 0;
+        Maybe<int64_t> tokens_without_state;
         template <typename Visit>
         void fields(Visit& visit) const {
             visit("cached_tokens", cached_tokens);
+            visit("tokens_without_state", tokens_without_state);
         }
     };
     template <typename Visit>
@@ -81,7 +86,9 @@ struct Usage {
         visit("prompt_tokens", prompt_tokens);
         visit("completion_tokens", completion_tokens);
         visit("total_tokens", prompt_tokens + completion_tokens);
-        visit("prompt_tokens_details", Details{cached_tokens});
+        Details of_prompt{cached_tokens, {}};
+        if (tokens_without_state > 0) of_prompt.tokens_without_state = tokens_without_state;
+        visit("prompt_tokens_details", of_prompt);
         Maybe<CompletionDetails> details;
         if (reasoning_tokens) details = CompletionDetails{*reasoning_tokens};
         visit("completion_tokens_details", details);

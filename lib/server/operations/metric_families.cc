@@ -44,6 +44,10 @@ TokenFamilies::TokenFamilies(MetricsRegistry& registry)
       cached_prompt_tokens(registry.counter("nvllm_cached_prompt_tokens_total",
                                             "Of the prompt tokens, those found in the cache.",
                                             {kModel})),
+      tokens_without_state(registry.counter("nvllm_prompt_tokens_without_state_total",
+                                            "Prompt tokens computed again because no state was "
+                                            "kept behind them, though their keys and values were.",
+                                            {kModel})),
       prompt_token_sources(registry.counter("nvllm_prompt_tokens_by_source_total",
                                             "Prompt tokens, by where their keys and values are "
                                             "from.",

@@ -33,6 +33,7 @@ struct TokenFamilies {
 
     CounterFamily& prompt_tokens;
     CounterFamily& cached_prompt_tokens;
+    CounterFamily& tokens_without_state;
     CounterFamily& prompt_token_sources;  // source
     CounterFamily& generated_tokens;
     CounterFamily& queried_tokens;

@@ -110,13 +110,14 @@ void ModelMetrics::accepted() {
     ++counts_.in_flight;
 }
 
-void ModelMetrics::first_token(const RequestTimes& times, int64_t num_prompt_tokens,
-                               int64_t num_cached_tokens) {
+void ModelMetrics::first_token(const RequestOutput& output, int64_t num_prompt_tokens) {
+    const uint64_t num_cached = count_of(output.num_cached_tokens);
     prompt_tokens_.add(count_of(num_prompt_tokens));
-    cached_prompt_tokens_.add(count_of(num_cached_tokens));
-    computed_prompt_tokens_.add(count_of(num_prompt_tokens - num_cached_tokens));
-    families_.cached_prompt_tokens.with({name_}).add(count_of(num_cached_tokens));
-    observe_between(first_token_, times.arrival_s, times.first_token_s);
+    cached_prompt_tokens_.add(num_cached);
+    computed_prompt_tokens_.add(count_of(num_prompt_tokens - output.num_cached_tokens));
+    families_.cached_prompt_tokens.with({name_}).add(num_cached);
+    families_.tokens_without_state.with({name_}).add(count_of(output.num_without_state));
+    observe_between(first_token_, output.times.arrival_s, output.times.first_token_s);
 }
 
 void ModelMetrics::ended(const FinishedRequest& request) {

@@ -110,8 +110,7 @@ class ModelMetrics {
 
     // Called by RequestMetrics, in this order, for each request.
     void accepted();
-    void first_token(const RequestTimes& times, int64_t num_prompt_tokens,
-                     int64_t num_cached_tokens);
+    void first_token(const RequestOutput& output, int64_t num_prompt_tokens);
     void generated(int64_t num_tokens) { generated_tokens_.add(static_cast<uint64_t>(num_tokens)); }
     void gap(double seconds) { inter_token_.observe(seconds); }
     void ended(const FinishedRequest& request);

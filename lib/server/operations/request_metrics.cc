@@ -53,7 +53,7 @@ void RequestMetrics::observe(const RequestOutput& output) {
     const bool is_first = !request_.times.first_token_s && output.times.first_token_s;
     request_.times = output.times;
     if (is_first) {
-        metrics_.first_token(output.times, request_.num_prompt_tokens, output.num_cached_tokens);
+        metrics_.first_token(output, request_.num_prompt_tokens);
         if (timeline_ != nullptr) timeline_->first_token(output.request_id, output.times);
     }
     for (const ContinuationOutput& part : output.continuations) count(part);

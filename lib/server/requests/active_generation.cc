@@ -94,6 +94,7 @@ void ActiveGeneration::gather(size_t number, RequestOutput&& output) {
         Prompt& prompt = prompts_[number];
         prompt.metrics->observe(output);
         prompt.num_cached_tokens = output.num_cached_tokens;
+        prompt.num_without_state = output.num_without_state;
         prompt.num_computed_tokens = output.num_computed_prompt_tokens;
         prompt.is_scheduled |= output.times.first_scheduled_s.has_value();
         if (prompt.is_scheduled && !scheduled_at_) scheduled_at_ = Clock::now();
@@ -261,6 +262,7 @@ Usage ActiveGeneration::usage_locked() const {
     for (const Prompt& prompt : prompts_) {
         usage.prompt_tokens += static_cast<int64_t>(prompt.computed.token_ids.size());
         usage.cached_tokens += prompt.num_cached_tokens;
+        usage.tokens_without_state += prompt.num_without_state;
     }
     for (const int64_t count : completion_tokens_) usage.completion_tokens += count;
     if (request_.format.reasoning.empty()) return usage;

@@ -82,6 +82,7 @@ class ActiveGeneration final : public EventSource,
         std::shared_ptr<RequestMetrics> metrics;
         GeneratedPrompt computed;
         int64_t num_cached_tokens = 0;
+        int64_t num_without_state = 0;
         int64_t num_computed_tokens = 0;
         bool is_scheduled = false;
         bool is_finished = false;

@@ -152,7 +152,8 @@ class CacheWorld {
         std::vector<BlockMove> copies;
         std::vector<TableChange> changes;
         const BlockCounts before = cache.stats().blocks;
-        if (!cache.copy_on_write(walker->cache, first, copies, changes)) {
+        const auto use = static_cast<StateUse>(draw(3));
+        if (!cache.copy_on_write(walker->cache, first, copies, changes, use)) {
             wrong += !copies.empty() || !changes.empty();
             wrong += cache.stats().blocks.used != before.used;
             return;

@@ -87,9 +87,40 @@ TEST_CASE("states are kept at multiples of an interval, and where the caller say
     CHECK(writes.copies.size() == 1);
     compute(cache, sequence, tokens, 24, 28, 28);
     Writes kept;
-    REQUIRE(cache.copy_on_write(sequence, 28, kept.copies, kept.changes, true));
+    REQUIRE(cache.copy_on_write(sequence, 28, kept.copies, kept.changes, StateUse::keep));
     CHECK(kept.copies.size() == 1);
     CHECK(num_matched(cache, tokens) == 28);
+}
+
+TEST_CASE("the newest state of a sequence is kept until the next one is") {
+    CacheConfig config = with_states(8);
+    config.checkpoint_interval = 16;
+    CacheManager cache(config);
+    const std::vector<int32_t> tokens = tokens_from(0, 40);
+    SequenceBlocks sequence(cache, "");
+    REQUIRE(cache.admit(sequence, {}, 40, 64, 0));
+    const auto go_on = [&](int32_t first) {
+        Writes writes;
+        REQUIRE(cache.copy_on_write(sequence, first, writes.copies, writes.changes,
+                                    StateUse::keep_newest));
+        compute(cache, sequence, tokens, first, first + 4, static_cast<uint64_t>(first + 1));
+    };
+    for (int32_t first = 0; first <= 12; first += 4) go_on(first);
+    CHECK(cache.counts(1).cached == 1);  // at 12
+    CHECK(num_matched(cache, tokens) == 12);
+    SUBCASE("one at the interval stays") {
+        for (int32_t first = 16; first <= 24; first += 4) go_on(first);
+        CHECK(cache.counts(1).cached == 2);  // at 16 and 24
+        CHECK(num_matched(cache, tokens) == 24);
+        CHECK(num_matched(cache, tokens_from(0, 20)) == 16);
+    }
+    SUBCASE("one that another sequence has found stays") {
+        SequenceBlocks other(cache, "");
+        REQUIRE(cache.admit(other, cache.match(other, tokens), 40, 64, 0));
+        go_on(16);
+        CHECK(num_matched(cache, tokens_from(0, 14)) == 12);
+    }
+    cache.check_integrity(std::vector<const SequenceBlocks*>{&sequence});
 }
 
 TEST_CASE("an admitted sequence copies the checkpoint to its own slot before it writes") {
