@@ -1,8 +1,8 @@
 // Layers with states on the GPU.
 //
 // causal_conv1d: a thread a channel of a sequence, which takes the tokens in order; the inputs of
-// the last few tokens come from the first cache. l2_norm: a warp a row. delta_rule_gates: a thread
-// a gate. gated_delta_rule: a block of 32 columns of a head's state, a thread a column, tokens in
+// the last few tokens come from the first cache. l2_norm: a warp a row. state_gates: a thread
+// a gate. linear_attention: a block of 32 columns of a head's state, a thread a column, tokens in
 // order: in answers the state is read twice and written once, 12 bytes a value, of which the second
 // read mostly hits the caches. No shared memory. Sums are in the CPU's order.
 #include "kernels/cuda/ops.h"
@@ -41,8 +41,8 @@ Sequences sequences_of(const ops::StateRows& rows) {
 
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
-    conv_kernel(Rows<const T> x, const float* __restrict__ weight, int taps, Sequences sequences,
-                float* states, int64_t state_stride, Rows<T> out) {
+    conv_kernel(Rows<const T> x, const float* __restrict__ weight, const float* __restrict__ bias,
+                int taps, Sequences sequences, float* states, int64_t state_stride, Rows<T> out) {
     gpu::wait_for_work_before();
     const int64_t channels = x.layout.width;
     const int64_t channel = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kMaxThreads)
         return is_new ? 0.0f : state[(kept + token) * channels];
     };
     for (int64_t token = 0; token < count; ++token) {
-        float sum = 0.0f;
+        float sum = bias == nullptr ? 0.0f : bias[channel];
         for (int tap = 0; tap < taps; ++tap) {
             sum = gpu::fma(weight[tap * channels + channel], input(token - kept + tap), sum);
         }
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
 
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
-    gates_kernel(Rows<const T> a, Rows<const T> b, const float* __restrict__ a_log,
+    gates_kernel(Rows<const T> a, Rows<const T> b, bool has_b, const float* __restrict__ a_log,
                  const float* __restrict__ dt_bias, float* decay, float* update) {
     gpu::wait_for_work_before();
     const int64_t heads = a.layout.width;
@@ -104,7 +104,8 @@ __global__ void __launch_bounds__(kMaxThreads)
     const float x = gpu::to_float(a.row(token)[head]) + dt_bias[head];
     const float step = x > 20.0f ? x : log1pf(expf(x));
     decay[token * heads + head] = expf(-expf(a_log[head]) * step);
-    update[token * heads + head] = 1.0f / (1.0f + expf(-gpu::to_float(b.row(token)[head])));
+    update[token * heads + head] =
+        has_b ? 1.0f / (1.0f + expf(-gpu::to_float(b.row(token)[head]))) : step;
 }
 
 // Views [tokens, heads, dim] by their strides.
@@ -131,6 +132,8 @@ struct RuleInput {
     Heads<const T> values;
     const float* decay;
     const float* update;
+    bool is_delta;
+    const float* skip;  // null: of zeros
     int64_t heads;
     int64_t heads_per_key;
     int64_t key_dim;
@@ -162,6 +165,7 @@ __global__ void __launch_bounds__(kColumns)
     const int64_t head = int64_t{blockIdx.x} % input.heads;
     const int64_t key_head = head / input.heads_per_key;
     const int64_t width = input.value_dim;
+    const float skip = input.skip == nullptr ? 0.0f : input.skip[head];
     float* const state =
         states + sequences.slot(sequence) * state_stride + head * input.key_dim * width + column;
     if (sequences.is_new(sequence)) {
@@ -173,9 +177,11 @@ __global__ void __launch_bounds__(kColumns)
         const float decay = input.decay[token * input.heads + head];
         const float update = input.update[token * input.heads + head];
         float sums[kSums] = {};
-        for_each_dimension(input.key_dim, [&](int64_t i, int sum) {
-            sums[sum] = gpu::fma(gpu::to_float(key[i]), state[i * width], sums[sum]);
-        });
+        if (input.is_delta) {
+            for_each_dimension(input.key_dim, [&](int64_t i, int sum) {
+                sums[sum] = gpu::fma(gpu::to_float(key[i]), state[i * width], sums[sum]);
+            });
+        }
         const float value = gpu::to_float(input.values.at(token, head)[column]);
         const float change = update * (value - decay * total(sums));
         for (float& sum : sums) sum = 0.0f;
@@ -184,14 +190,17 @@ __global__ void __launch_bounds__(kColumns)
             state[i * width] = next;
             sums[sum] = gpu::fma(gpu::to_float(query[i]), next, sums[sum]);
         });
-        out.at(token, head)[column] = gpu::from_float<T>(total(sums));
+        out.at(token, head)[column] = gpu::from_float<T>(gpu::fma(skip, value, total(sums)));
     }
 }
 
 }  // namespace
 
-void causal_conv1d(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-                   const ops::StateRows& rows, const TensorView& states, const TensorView& out) {
+void causal_conv1d(const Context& context, const ConstTensorView& x,
+                   const ops::ConvWeights& weights, const ops::StateRows& rows,
+                   const TensorView& states, const TensorView& out) {
+    const ConstTensorView& weight = weights.taps;
+    const float* const bias = weights.bias.rank > 0 ? weights.bias.as<float>() : nullptr;
     const Sequences sequences = sequences_of(rows);
     if (sequences.count == 0 || x.dim(1) == 0) return;
     const uint32_t threads = threads_for(x.dim(1));
@@ -203,8 +212,8 @@ void causal_conv1d(const Context& context, const ConstTensorView& x, const Const
                                 .block = {threads},
                                 .stream = context.stream,
                                 .overlaps = true},
-                    rows_of<T>(x), weight.as<float>(), static_cast<int>(weight.dim(0)), sequences,
-                    states.as<float>(), states.stride(0), rows_of<T>(out));
+                    rows_of<T>(x), weight.as<float>(), bias, static_cast<int>(weight.dim(0)),
+                    sequences, states.as<float>(), states.stride(0), rows_of<T>(out));
     });
 }
 
@@ -223,9 +232,9 @@ void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, fl
     });
 }
 
-void delta_rule_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                      const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                      const TensorView& decay, const TensorView& update) {
+void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
+                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
+                 const TensorView& decay, const TensorView& update) {
     if (a.numel() == 0) return;
     const uint32_t threads = threads_for(a.dim(1));
     with_float_type(a.dtype, [&](auto element) {
@@ -236,12 +245,12 @@ void delta_rule_gates(const Context& context, const ConstTensorView& a, const Co
                         .block = {threads},
                         .stream = context.stream,
                         .overlaps = true},
-            rows_of<T>(a), rows_of<T>(b), a_log.as<float>(), dt_bias.as<float>(), decay.as<float>(),
-            update.as<float>());
+            rows_of<T>(a), b.rank > 0 ? rows_of<T>(b) : rows_of<T>(a), b.rank > 0,
+            a_log.as<float>(), dt_bias.as<float>(), decay.as<float>(), update.as<float>());
     });
 }
 
-void gated_delta_rule(const Context& context, const ops::DeltaRuleInput& input,
+void linear_attention(const Context& context, const ops::LinearAttentionInput& input,
                       const ops::StateRows& rows, const TensorView& states, const TensorView& out) {
     const Sequences sequences = sequences_of(rows);
     const int64_t heads = states.dim(1);
@@ -253,6 +262,8 @@ void gated_delta_rule(const Context& context, const ops::DeltaRuleInput& input,
                                    heads_of<const T>(input.values),
                                    input.decay.as<float>(),
                                    input.update.as<float>(),
+                                   input.is_delta,
+                                   input.skip.rank > 0 ? input.skip.as<float>() : nullptr,
                                    heads,
                                    heads / input.keys.dim(1),
                                    states.dim(2),

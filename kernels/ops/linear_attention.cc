@@ -33,10 +33,11 @@ void check_gates(const Context& context, const ViewLayout& gates, int64_t tokens
 
 }  // namespace
 
-void causal_conv1d(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+void causal_conv1d(const Context& context, const ConstTensorView& x, const ConvWeights& weights,
                    const StateRows& rows, const TensorView& states, const TensorView& out) {
     constexpr const char* kOp = "causal_conv1d";
     const BackendOps* device = module_ops(context, kOp);
+    const ConstTensorView& weight = weights.taps;
     check_rows(context, x, 2, kOp);
     check_rows(context, out, 2, kOp);
     NVLLM_CHECK(x.rank == 2 && same_rows(x, out),
@@ -45,13 +46,14 @@ void causal_conv1d(const Context& context, const ConstTensorView& x, const Const
                     weight.dim(0) >= 1 && weight.dim(1) == x.dim(1),
                 std::string(kOp) + ": weights " + weight.describe());
     check_device(context, weight, kOp);
+    if (weights.bias.rank > 0) check_vector(context, weights.bias, DType::f32, x.dim(1), kOp);
     check_states(context, states, kOp);
     NVLLM_CHECK(states.rank == 3 && states.dim(1) == weight.dim(0) - 1 && states.dim(2) == x.dim(1),
                 std::string(kOp) + ": states " + states.describe());
     check_state_rows(context, rows, kOp);
     run_unless_dry(context,
                    optional_op(device, &BackendOps::causal_conv1d, &cpu::causal_conv1d, kOp), x,
-                   weight, rows, states, out);
+                   weights, rows, states, out);
 }
 
 void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, float scale,
@@ -64,27 +66,26 @@ void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, fl
                    epsilon, scale, out);
 }
 
-void delta_rule_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                      const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                      const TensorView& decay, const TensorView& update) {
-    constexpr const char* kOp = "delta_rule_gates";
+void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
+                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
+                 const TensorView& decay, const TensorView& update) {
+    constexpr const char* kOp = "state_gates";
     const BackendOps* device = module_ops(context, kOp);
     check_rows(context, a, 2, kOp);
-    check_rows(context, b, 2, kOp);
-    NVLLM_CHECK(a.rank == 2 && same_rows(a, b),
+    if (b.rank > 0) check_rows(context, b, 2, kOp);
+    NVLLM_CHECK(a.rank == 2 && (b.rank == 0 || same_rows(a, b)),
                 std::string(kOp) + ": " + a.describe() + " beside " + b.describe());
     check_vector(context, a_log, DType::f32, a.dim(1), kOp);
     check_vector(context, dt_bias, DType::f32, a.dim(1), kOp);
     check_gates(context, decay, a.dim(0), a.dim(1), kOp);
     check_gates(context, update, a.dim(0), a.dim(1), kOp);
-    run_unless_dry(context,
-                   optional_op(device, &BackendOps::delta_rule_gates, &cpu::delta_rule_gates, kOp),
+    run_unless_dry(context, optional_op(device, &BackendOps::state_gates, &cpu::state_gates, kOp),
                    a, b, a_log, dt_bias, decay, update);
 }
 
-void gated_delta_rule(const Context& context, const DeltaRuleInput& input, const StateRows& rows,
-                      const TensorView& states, const TensorView& out) {
-    constexpr const char* kOp = "gated_delta_rule";
+void linear_attention(const Context& context, const LinearAttentionInput& input,
+                      const StateRows& rows, const TensorView& states, const TensorView& out) {
+    constexpr const char* kOp = "linear_attention";
     const BackendOps* device = module_ops(context, kOp);
     for (const ConstTensorView* x : {&input.queries, &input.keys, &input.values}) {
         check_rows(context, *x, 3, kOp);
@@ -99,13 +100,14 @@ void gated_delta_rule(const Context& context, const DeltaRuleInput& input, const
                     input.values.describe() + " to " + out.describe());
     check_gates(context, input.decay, out.dim(0), heads, kOp);
     check_gates(context, input.update, out.dim(0), heads, kOp);
+    if (input.skip.rank > 0) check_vector(context, input.skip, DType::f32, heads, kOp);
     check_states(context, states, kOp);
     NVLLM_CHECK(states.rank == 4 && states.dim(1) == heads && states.dim(2) == input.keys.dim(2) &&
                     states.dim(3) == out.dim(2),
                 std::string(kOp) + ": states " + states.describe());
     check_state_rows(context, rows, kOp);
     run_unless_dry(context,
-                   optional_op(device, &BackendOps::gated_delta_rule, &cpu::gated_delta_rule, kOp),
+                   optional_op(device, &BackendOps::linear_attention, &cpu::linear_attention, kOp),
                    input, rows, states, out);
 }
 

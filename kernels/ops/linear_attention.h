@@ -1,5 +1,6 @@
 // Layers that keep one state for each sequence instead of keys and values for each token: a short
-// convolution, and the gated delta rule (Yang et al. 2024, Gated Delta Networks).
+// convolution, and linear attention with gates, by the delta rule (Yang et al. 2024, Gated Delta
+// Networks) or by addition (Dao and Gu 2024, Mamba-2).
 //
 // Rows of one sequence are adjacent and in order; a sequence's state lies in a slot. Each token is
 // computed from the state that the one before it left, in one order of sums: results do not depend
@@ -21,12 +22,16 @@ struct StateRows {
     ConstTensorView slots;            // int32 [sequences, columns], of which the first counts
 };
 
-// out[t, c] = sum over j of weight[j, c] * x[t - taps + 1 + j, c], with x of the tokens before this
-// step from the state, which then holds the last taps - 1 rows of x.
+struct ConvWeights {
+    ConstTensorView taps;  // float32 [taps, channels]
+    ConstTensorView bias;  // float32 [channels]; of rank 0: none
+};
+
+// out[t, c] = bias[c] + sum over j of taps[j, c] * x[t - taps + 1 + j, c], with x of the tokens
+// before this step from the state, which then holds the last taps - 1 rows of x.
 // x, out: activations [tokens, channels], of one type, rows may be strided, not the same memory;
-// weight: float32 [taps, channels]; states: float32 [slots, taps - 1, channels], slots may be
-// strided.
-void causal_conv1d(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+// states: float32 [slots, taps - 1, channels], slots may be strided.
+void causal_conv1d(const Context& context, const ConstTensorView& x, const ConvWeights& weights,
                    const StateRows& rows, const TensorView& states, const TensorView& out);
 
 // out = x / sqrt(sum(x²) + epsilon) * scale, row by row. Activations [tokens, heads, head_dim], of
@@ -34,28 +39,32 @@ void causal_conv1d(const Context& context, const ConstTensorView& x, const Const
 void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, float scale,
              const TensorView& out);
 
-// The gates of the delta rule, both float32 [tokens, heads], contiguous:
-// decay = exp(-exp(a_log) * log(1 + exp(a + dt_bias))), update = 1 / (1 + exp(-b)).
+// The gates of linear attention, both float32 [tokens, heads], contiguous:
+// step = log(1 + exp(a + dt_bias)), decay = exp(-exp(a_log) * step), update = 1 / (1 + exp(-b)), or
+// the step where b is of rank 0.
 // a, b: activations [tokens, heads], of one type, rows may be strided; a_log, dt_bias: float32
 // [heads].
-void delta_rule_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                      const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                      const TensorView& decay, const TensorView& update);
+void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
+                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
+                 const TensorView& decay, const TensorView& update);
 
-struct DeltaRuleInput {
+struct LinearAttentionInput {
     ConstTensorView queries;  // activations [tokens, key_heads, key_dim], rows may be strided
     ConstTensorView keys;     // alike
     ConstTensorView values;   // activations [tokens, heads, value_dim], rows may be strided
     ConstTensorView decay;    // float32 [tokens, heads]
     ConstTensorView update;   // alike
+    bool is_delta = true;     // by the delta rule, or by addition
+    ConstTensorView skip;     // float32 [heads]; of rank 0: of zeros
 };
 
 // For each token and head, with S [key_dim, value_dim] the head's state and q, k of key head
 // head / (heads / key_heads):
-//   S = decay * S;  S = S + k (update * (v - Sᵀ k))ᵀ;  out = Sᵀ q
+//   S = decay * S;  S = S + k (update * (v - e))ᵀ;  out = Sᵀ q + skip * v
+// where e = Sᵀ k by the delta rule and 0 by addition.
 // states: float32 [slots, heads, key_dim, value_dim], slots may be strided; out: activations
 // [tokens, heads, value_dim], rows may be strided. heads is a multiple of key_heads.
-void gated_delta_rule(const Context& context, const DeltaRuleInput& input, const StateRows& rows,
-                      const TensorView& states, const TensorView& out);
+void linear_attention(const Context& context, const LinearAttentionInput& input,
+                      const StateRows& rows, const TensorView& states, const TensorView& out);
 
 }  // namespace nvllm::ops

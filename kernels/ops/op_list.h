@@ -59,8 +59,8 @@
     X(gate)                                                                    \
     X(causal_conv1d)                                                           \
     X(l2_norm)                                                                 \
-    X(delta_rule_gates)                                                        \
-    X(gated_delta_rule)                                                        \
+    X(state_gates)                                                             \
+    X(linear_attention)                                                        \
     /* Without it the host makes random weights and copies them. */            \
     X(fill_random)                                                             \
     /* Without them quantized weights are dequantized when they are loaded. */ \

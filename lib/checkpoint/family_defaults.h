@@ -28,7 +28,11 @@ enum class RotatedLayers : uint8_t {
     windowed,             // those with a window (Cohere 2)
     windowed_if_windows,  // those with a window, where sliding_window gives one, else all (EXAONE
                           // 4)
+    by_position_type,     // all if position_embedding_type is rope, else none (Granite 4)
 };
+
+// Which keys describe the layers with linear attention.
+enum class LinearAttentionKeys : uint8_t { none, linear, mamba };
 
 // What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
 struct FamilyDefaults {
@@ -67,7 +71,10 @@ struct FamilyDefaults {
     int64_t expert_size = 0;          // where moe_intermediate_size is; 0: intermediate_size
     int64_t num_shared_experts = 0;   // where n_shared_experts is absent or not the family's
     int64_t shared_expert_width = 0;  // where shared_expert_intermediate_size is
-    int64_t first_dense_layers = 0;   // where first_k_dense_replace is
+    // Its shared expert is in every layer, as wide as shared_intermediate_size says, also in a
+    // model without experts (Granite 4).
+    bool has_shared_mlp = false;
+    int64_t first_dense_layers = 0;  // where first_k_dense_replace is
     Windows windows = Windows::none;
     int64_t window = 0;              // where the key is absent
     int64_t max_window_layers = 28;  // where the key is absent
@@ -78,9 +85,9 @@ struct FamilyDefaults {
     double attention_scale = 0.0;  // attention_multiplier where it is absent; 0: 1 / sqrt(head_dim)
     double logit_scale = 1.0;      // where the key is absent
     const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
-    bool has_linear_attention = false;  // in the layers that the config names
-    bool has_mrope = false;             // positions of several axes, which are one for text
-    bool is_multi_part = false;         // its config also has settings of other parts
+    LinearAttentionKeys linear_attention = LinearAttentionKeys::none;
+    bool has_mrope = false;      // positions of several axes, which are one for text
+    bool is_multi_part = false;  // its config also has settings of other parts
     bool encoder = false;
     bool learned_positions = false;
     int64_t token_types = 0;           // where the key is absent

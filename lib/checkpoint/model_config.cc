@@ -20,6 +20,7 @@
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/harmless_keys.h"
 #include "lib/checkpoint/label_config.h"
+#include "lib/checkpoint/linear_attention_config.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
@@ -228,6 +229,14 @@ std::vector<bool> windowed_layers(const ConfigFields& fields, const ModelConfig&
     return windowed;
 }
 
+std::vector<bool> rotations_by_type(const ConfigFields& fields, const ModelConfig& config) {
+    const std::string type = fields.text("position_embedding_type").value_or("nope");
+    if (type != "rope" && type != "nope") {
+        fields.refuse("position_embedding_type", "rope or nope is expected");
+    }
+    return std::vector<bool>(static_cast<size_t>(config.num_layers), type == "rope");
+}
+
 void read_windows(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.layer_windows.assign(static_cast<size_t>(config.num_layers), 0);
     const bool said = fields.json().contains("sliding_window");
@@ -329,65 +338,26 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
         any_integer(fields, {"num_local_experts", "num_experts", "n_routed_experts"}, 0,
                     kMaxExperts)
             .value_or(family.num_experts);
-    if (config.num_experts == 0) return;
+    if (config.num_experts == 0) {
+        if (!family.has_shared_mlp) return;
+        config.intermediate_size = fields.integer("shared_intermediate_size", 1, kMaxIntermediate)
+                                       .value_or(family.shared_expert_width);
+        return;
+    }
     read_routing(fields, family, config);
     config.expert_intermediate_size =
         any_integer(fields, {"moe_intermediate_size"}, 1, kMaxIntermediate)
             .value_or(family.expert_size > 0 ? family.expert_size : config.intermediate_size);
+    const auto shared_keys = {family.has_shared_mlp ? "shared_intermediate_size"
+                                                    : "shared_expert_intermediate_size"};
     const int64_t num_shared =
         fields.integer("n_shared_experts", 0, kMaxExperts).value_or(family.num_shared_experts);
     config.shared_expert_intermediate_size =
-        fields.integer("shared_expert_intermediate_size", 1, kMaxIntermediate)
+        any_integer(fields, shared_keys, 1, kMaxIntermediate)
             .value_or(family.shared_expert_width + num_shared * config.expert_intermediate_size);
     config.swiglu_alpha = fields.number("swiglu_alpha", -1e6, 1e6).value_or(config.swiglu_alpha);
     config.swiglu_limit = fields.number("swiglu_limit", 1e-6, 1e30).value_or(config.swiglu_limit);
     config.sparse_layers = read_sparse_layers(fields, family.first_dense_layers, config);
-}
-
-// One answer a layer: the types that the file lists, or all but every nth.
-std::vector<bool> linear_layers(const ConfigFields& fields, const ModelConfig& config) {
-    std::vector<bool> linear;
-    const int64_t interval = fields.integer("full_attention_interval", 1, kMaxLayers).value_or(4);
-    const auto types = fields.texts("layer_types");
-    if (!types) {
-        for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-            linear.push_back((layer + 1) % interval != 0);
-        }
-        return linear;
-    }
-    for (const std::string& type : *types) {
-        if (type != "linear_attention" && type != "full_attention") {
-            fields.refuse("layer_types", fmt::format("layers of type {} are not supported",
-                                                     quoted_for_message(type)));
-        }
-        linear.push_back(type == "linear_attention");
-    }
-    if (std::ssize(linear) != config.num_layers) {
-        fields.refuse("layer_types", fmt::format("{} layers are expected", config.num_layers));
-    }
-    return linear;
-}
-
-void read_linear_attention(const ConfigFields& fields, ModelConfig& config) {
-    constexpr int64_t kMaxTaps = 64;
-    LinearAttentionConfig linear;
-    linear.key_heads = fields.integer("linear_num_key_heads", 1, kMaxHeads).value_or(16);
-    linear.value_heads = fields.integer("linear_num_value_heads", 1, kMaxHeads).value_or(32);
-    linear.key_dim = fields.integer("linear_key_head_dim", 1, kMaxHeadDim).value_or(128);
-    linear.value_dim = fields.integer("linear_value_head_dim", 1, kMaxHeadDim).value_or(128);
-    linear.conv_taps = fields.integer("linear_conv_kernel_dim", 2, kMaxTaps).value_or(4);
-    if (linear.value_heads % linear.key_heads != 0) {
-        fields.refuse("linear_num_value_heads",
-                      fmt::format("it must be a multiple of the {} key heads", linear.key_heads));
-    }
-    for (const auto& [key, width] :
-         {std::pair("linear_key_head_dim", linear.key_heads * linear.key_dim),
-          std::pair("linear_value_head_dim", linear.value_heads * linear.value_dim)}) {
-        if (width <= kMaxIntermediate) continue;
-        fields.refuse(key, fmt::format("all heads of it are wider than {}", kMaxIntermediate));
-    }
-    linear.layers = linear_layers(fields, config);
-    config.linear_attention = std::move(linear);
 }
 
 void read_dtype(const ConfigFields& fields, ModelConfig& config) {
@@ -476,10 +446,15 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     if (family.rotated == RotatedLayers::listed) {
         section([&] { config.rotated_layers = listed_rotations(fields, config); });
     }
+    if (family.rotated == RotatedLayers::by_position_type) {
+        section([&] { config.rotated_layers = rotations_by_type(fields, config); });
+    }
     section([&] { read_windows(fields, family, config); });
     section([&] { read_rope(fields, family, config, unused); });
     section([&] { read_experts(fields, family, config); });
-    if (family.has_linear_attention) section([&] { read_linear_attention(fields, config); });
+    if (family.linear_attention != LinearAttentionKeys::none) {
+        section([&] { config.linear_attention = read_linear_attention(fields, family, config); });
+    }
     if (config.encoder) section([&] { read_encoder(fields, family, config); });
     section([&] { read_dtype(fields, config); });
     section([&] { read_special_tokens(fields, config); });

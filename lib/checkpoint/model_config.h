@@ -33,13 +33,17 @@ struct RopeConfig {
     double query_beta = 0.0;  // queries grow with the log of the position (Ministral 3); 0: not
 };
 
-// Layers with a state instead of keys and values: the gated delta rule behind a short convolution.
+// Layers with a state instead of keys and values: the gated delta rule behind a short convolution,
+// or Mamba-2, whose groups are heads of keys.
 struct LinearAttentionConfig {
+    bool is_mamba = false;
     int64_t key_heads = 0;
     int64_t value_heads = 0;  // a multiple of key_heads
     int64_t key_dim = 0;      // of a head
     int64_t value_dim = 0;    // alike
     int64_t conv_taps = 0;
+    bool conv_bias = false;
+    bool projection_bias = false;
     std::vector<bool> layers;  // one a layer: has it
 };
 

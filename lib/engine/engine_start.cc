@@ -129,7 +129,7 @@ bool has_states(const std::vector<CacheLayout>& groups) {
 void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
     if (device.is_cpu()) return;
     if (has_states(groups) &&
-        open_device(device.choice).backend()->ops->gated_delta_rule == nullptr) {
+        open_device(device.choice).backend()->ops->linear_attention == nullptr) {
         throw Error(
             ErrorKind::unavailable,
             fmt::format("{} has no linear attention, which this model has: use --device cpu",

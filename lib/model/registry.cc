@@ -36,6 +36,7 @@ extern const FamilyRow kOlmo3;
 extern const FamilyRow kExaone4;
 extern const FamilyRow kSmolLm3;
 extern const FamilyRow kGranite;
+extern const FamilyRow kGraniteHybrid;
 extern const FamilyRow kInternLm3;
 extern const FamilyRow kErnie;
 extern const FamilyRow kHelium;
@@ -52,12 +53,12 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,     &kMistral,  &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,       &kQwen2,
-    &kMiMo,      &kQwen3,    &kQwen3Moe,  &kQwen3Next,  &kQwen35,     &kQwen35Moe, &kMixtral,
-    &kPhi3,      &kGemma,    &kGemma2,    &kGemma3,     &kGlm,        &kGlm4,      &kCohere2,
-    &kHunYuan,   &kNemotron, &kOlmo2,     &kOlmo3,      &kExaone4,    &kSmolLm3,   &kGranite,
-    &kInternLm3, &kErnie,    &kHelium,    &kGlm4Moe,    &kMiniMaxM2,  &kQwen2Moe,  &kGptOss,
-    &kGpt2,      &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
+    &kLlama,         &kMistral,   &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,        &kQwen2,
+    &kMiMo,          &kQwen3,     &kQwen3Moe,  &kQwen3Next,  &kQwen35,     &kQwen35Moe,  &kMixtral,
+    &kPhi3,          &kGemma,     &kGemma2,    &kGemma3,     &kGlm,        &kGlm4,       &kCohere2,
+    &kHunYuan,       &kNemotron,  &kOlmo2,     &kOlmo3,      &kExaone4,    &kSmolLm3,    &kGranite,
+    &kGraniteHybrid, &kInternLm3, &kErnie,     &kHelium,     &kGlm4Moe,    &kMiniMaxM2,  &kQwen2Moe,
+    &kGptOss,        &kGpt2,      &kBert,      &kRoberta,    &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

@@ -14,6 +14,7 @@ namespace {
 
 struct Sizes {
     int64_t key_heads, heads, key_dim, value_dim, taps;
+    bool is_delta = true;  // else by addition, with what Mamba-2 adds
 };
 
 constexpr int64_t kSlots = 4;
@@ -30,6 +31,8 @@ struct Inputs {
         values = random.values(tokens * s.heads * s.value_dim);
         decay = random.values(tokens * s.heads);
         update = random.values(tokens * s.heads);
+        bias = random.values(channels());
+        skip = random.values(s.heads);
         for (float& value : decay) value = 0.9f + 0.1f * value;
         for (float& value : update) value = 0.5f + 0.5f * value;
     }
@@ -37,7 +40,7 @@ struct Inputs {
 
     Sizes sizes;
     int64_t tokens;
-    std::vector<float> x, weight, queries, keys, values, decay, update;
+    std::vector<float> x, weight, queries, keys, values, decay, update, bias, skip;
 };
 
 // What both ops give for all tokens, computed in steps of at most `step` tokens.
@@ -74,14 +77,16 @@ Outputs run(testing::Machine& machine, Inputs& in, int64_t step, int32_t slot) {
         };
         const int64_t keys = s.key_heads * s.key_dim;
         ops::causal_conv1d(machine.context(), part(in.x, {count, channels}, channels),
-                           testing::view(in.weight, {s.taps, channels}), rows, conv_states,
-                           part(out.convolved, {count, channels}, channels));
-        ops::gated_delta_rule(
+                           {testing::view(in.weight, {s.taps, channels}),
+                            s.is_delta ? ConstTensorView{} : testing::view(in.bias, {channels})},
+                           rows, conv_states, part(out.convolved, {count, channels}, channels));
+        ops::linear_attention(
             machine.context(),
             {part(in.queries, {count, s.key_heads, s.key_dim}, keys),
              part(in.keys, {count, s.key_heads, s.key_dim}, keys),
              part(in.values, {count, s.heads, s.value_dim}, s.heads * s.value_dim),
-             part(in.decay, {count, s.heads}, s.heads), part(in.update, {count, s.heads}, s.heads)},
+             part(in.decay, {count, s.heads}, s.heads), part(in.update, {count, s.heads}, s.heads),
+             s.is_delta, s.is_delta ? ConstTensorView{} : testing::view(in.skip, {s.heads})},
             rows, states, part(out.attended, {count, s.heads, s.value_dim}, s.heads * s.value_dim));
     }
     return out;
@@ -97,7 +102,7 @@ std::vector<double> expected_convolution(const Inputs& in) {
     std::vector<double> out;
     for (int64_t token = 0; token < in.tokens; ++token) {
         for (int64_t channel = 0; channel < in.channels(); ++channel) {
-            double sum = 0;
+            double sum = in.sizes.is_delta ? 0 : in.bias[static_cast<size_t>(channel)];
             for (int64_t tap = 0; tap < in.sizes.taps; ++tap) {
                 const int64_t from = token - in.sizes.taps + 1 + tap;
                 if (from < 0) continue;
@@ -125,7 +130,10 @@ std::vector<double> expected_attention(const Inputs& in) {
                 double expected = 0;
                 for (size_t i = 0; i < state.size(); ++i) {
                     state[i] *= in.decay[gate];
-                    expected += state[i] * in.keys[at + i];
+                    if (s.is_delta) expected += state[i] * in.keys[at + i];
+                }
+                if (!s.is_delta) {
+                    out[place] += double{in.skip[static_cast<size_t>(head)]} * in.values[place];
                 }
                 const double change = in.update[gate] * (in.values[place] - expected);
                 for (size_t i = 0; i < state.size(); ++i) {
@@ -145,12 +153,13 @@ bool all_close(const std::vector<float>& got, const std::vector<double>& expecte
     return got.size() == expected.size();
 }
 
-constexpr Sizes kSizes[] = {
-    {1, 1, 1, 1, 2}, {2, 4, 8, 8, 4}, {2, 6, 5, 12, 3}, {1, 2, 16, 33, 4}, {2, 2, 7, 70, 4}};
+constexpr Sizes kSizes[] = {{1, 1, 1, 1, 2},        {2, 4, 8, 8, 4},  {2, 6, 5, 12, 3},
+                            {1, 2, 16, 33, 4},      {2, 2, 7, 70, 4}, {1, 3, 8, 16, 4, false},
+                            {2, 4, 5, 37, 3, false}};
 
 }  // namespace
 
-TEST_CASE("convolution and delta rule match double precision") {
+TEST_CASE("convolution and linear attention match double precision") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
@@ -198,7 +207,7 @@ TEST_CASE("sequences of a step do not touch one another's states") {
     std::vector<int32_t> starts = {0, 5, 8}, lengths = {5, 3}, slots = {3, -1, 1, -1};
     ops::causal_conv1d(
         machine.context(), testing::view(x, {8, channels}),
-        testing::view(first.weight, {4, channels}),
+        {testing::view(first.weight, {4, channels}), {}},
         {testing::view(starts, {3}), testing::view(lengths, {2}), testing::view(slots, {2, 2})},
         testing::view(states, {kSlots, 3, channels}), testing::view(out, {8, channels}));
     std::vector<float> expected = one.convolved;
@@ -210,7 +219,7 @@ TEST_CASE("sequences of a step do not touch one another's states") {
     }
 }
 
-TEST_CASE("l2_norm and the gates of the delta rule match double precision") {
+TEST_CASE("l2_norm and the gates of linear attention match double precision") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
@@ -231,11 +240,16 @@ TEST_CASE("l2_norm and the gates of the delta rule match double precision") {
     });
     std::vector<float> a = {-30.0f, -1.0f, 0.0f, 2.0f, 19.9f, 50.0f}, b = a;
     std::vector<float> a_log = {0.5f, -1.0f}, dt_bias = {0.1f, -0.2f}, decay(6), update(6);
-    ops::delta_rule_gates(machine.context(), testing::view(a, {3, 2}), testing::view(b, {3, 2}),
-                          testing::view(a_log, {2}), testing::view(dt_bias, {2}),
-                          testing::view(decay, {3, 2}), testing::view(update, {3, 2}));
+    ops::state_gates(machine.context(), testing::view(a, {3, 2}), testing::view(b, {3, 2}),
+                     testing::view(a_log, {2}), testing::view(dt_bias, {2}),
+                     testing::view(decay, {3, 2}), testing::view(update, {3, 2}));
+    std::vector<float> steps(6);
+    ops::state_gates(machine.context(), testing::view(a, {3, 2}), {}, testing::view(a_log, {2}),
+                     testing::view(dt_bias, {2}), testing::view(decay, {3, 2}),
+                     testing::view(steps, {3, 2}));
     for (size_t i = 0; i < 6; ++i) {
         const double step = std::log1p(std::exp(double{a[i]} + dt_bias[i % 2]));
+        CHECK(testing::close(steps[i], step, 1e-5));
         CHECK(testing::close(decay[i], std::exp(-std::exp(double{a_log[i % 2]}) * step), 1e-5));
         CHECK(testing::close(update[i], 1 / (1 + std::exp(-double{b[i]})), 4e-6));
     }

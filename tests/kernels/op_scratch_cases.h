@@ -119,7 +119,7 @@ inline ops::StateRows state_rows(Operands& given) {
 }
 inline void causal_conv1d(Operands& given) {
     ops::causal_conv1d(given.context(), given.activations({kTokens, kWidth}),
-                       given.zeros(DType::f32, {4, kWidth}), state_rows(given),
+                       {given.zeros(DType::f32, {4, kWidth}), {}}, state_rows(given),
                        given.zeros(DType::f32, {1, 3, kWidth}),
                        given.activations({kTokens, kWidth}));
 }
@@ -127,17 +127,17 @@ inline void l2_norm(Operands& given) {
     const TensorView x = given.activations({kTokens, kHeads, kHeadDim});
     ops::l2_norm(given.context(), x, 1e-6f, 1.0f, x);
 }
-inline void delta_rule_gates(Operands& given) {
+inline void state_gates(Operands& given) {
     const TensorView x = given.activations({kTokens, kHeads});
     const TensorView vector = given.zeros(DType::f32, {kHeads});
     const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
-    ops::delta_rule_gates(given.context(), x, x, vector, vector, gates, gates);
+    ops::state_gates(given.context(), x, x, vector, vector, gates, gates);
 }
-inline void gated_delta_rule(Operands& given) {
+inline void linear_attention(Operands& given) {
     const TensorView keys = given.activations({kTokens, kKvHeads, kHeadDim});
     const TensorView values = given.activations({kTokens, kHeads, kHeadDim});
     const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
-    ops::gated_delta_rule(given.context(), {keys, keys, values, gates, gates}, state_rows(given),
+    ops::linear_attention(given.context(), {keys, keys, values, gates, gates}, state_rows(given),
                           given.zeros(DType::f32, {1, kHeads, kHeadDim, kHeadDim}), values);
 }
 inline void soft_cap(Operands& given) {

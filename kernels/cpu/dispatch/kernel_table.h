@@ -55,7 +55,7 @@ Kernels kernel_table() {
         .gate = Linear::gate,
         .l2_norm = Linear::l2_norm,
         .conv_row = Linear::conv_row,
-        .delta_rule = Linear::delta_rule,
+        .linear_attention = Linear::linear_attention,
         .rope = Rows::rope,
         .matmul = {matmul_row<S, float>(), matmul_row<S, B>(), matmul_row<S, H>()},
         .quantized = quantized_kernels<C>(),

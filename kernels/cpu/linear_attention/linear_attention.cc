@@ -74,8 +74,11 @@ float log_of_one_plus_exp(float x) { return x > 20.0f ? x : std::log1p(std::exp(
 
 }  // namespace
 
-void causal_conv1d(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
-                   const ops::StateRows& rows, const TensorView& states, const TensorView& out) {
+void causal_conv1d(const Context& context, const ConstTensorView& x,
+                   const ops::ConvWeights& weights, const ops::StateRows& rows,
+                   const TensorView& states, const TensorView& out) {
+    const ConstTensorView& weight = weights.taps;
+    const float* const bias = weights.bias.rank > 0 ? weights.bias.as<float>() : nullptr;
     const int64_t taps = weight.dim(0);
     NVLLM_CHECK(taps <= kMostTaps, "causal_conv1d: too many taps");
     const int64_t channels = x.dim(1);
@@ -86,7 +89,7 @@ void causal_conv1d(const Context& context, const ConstTensorView& x, const Const
         parallel_rows(context, sequence.end - sequence.begin, channels * taps, [&](int64_t token) {
             const float* read[kMostTaps];
             for (int64_t tap = 0; tap < taps; ++tap) read[tap] = inputs.row(token - taps + 1 + tap);
-            kernel(read, weight.as<float>(), taps,
+            kernel(read, weight.as<float>(), bias, taps,
                    out.as<float>() + (sequence.begin + token) * out.stride(0), channels);
         });
         keep_last_rows(inputs, sequence, states);
@@ -104,32 +107,33 @@ void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, fl
     });
 }
 
-void delta_rule_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                      const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                      const TensorView& decay, const TensorView& update) {
+void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
+                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
+                 const TensorView& decay, const TensorView& update) {
     // An exponential costs as much as some ten other values.
     constexpr int64_t kCost = 32;
     const int64_t heads = a.dim(1);
     parallel_rows(context, a.dim(0), heads * kCost, [&](int64_t token) {
         const float* const a_row = a.as<float>() + token * a.stride(0);
-        const float* const b_row = b.as<float>() + token * b.stride(0);
+        const float* const b_row = b.rank > 0 ? b.as<float>() + token * b.stride(0) : nullptr;
         for (int64_t head = 0; head < heads; ++head) {
             const float step = log_of_one_plus_exp(a_row[head] + dt_bias.as<float>()[head]);
             decay.as<float>()[token * heads + head] =
                 std::exp(-std::exp(a_log.as<float>()[head]) * step);
-            update.as<float>()[token * heads + head] = 1.0f / (1.0f + std::exp(-b_row[head]));
+            update.as<float>()[token * heads + head] =
+                b_row == nullptr ? step : 1.0f / (1.0f + std::exp(-b_row[head]));
         }
     });
 }
 
-void gated_delta_rule(const Context& context, const ops::DeltaRuleInput& input,
+void linear_attention(const Context& context, const ops::LinearAttentionInput& input,
                       const ops::StateRows& rows, const TensorView& states, const TensorView& out) {
     const int64_t heads = states.dim(1);
     const int64_t key_dim = states.dim(2);
     const int64_t value_dim = states.dim(3);
     const int64_t heads_per_key = heads / input.keys.dim(1);
     const int64_t parts = divided_up(value_dim, kColumns);
-    const auto kernel = kernels().delta_rule;
+    const auto kernel = kernels().linear_attention;
     const auto compute = [&](int64_t item) {
         const int64_t first = item % parts * kColumns;
         const int64_t head = item / parts % heads;
@@ -139,7 +143,7 @@ void gated_delta_rule(const Context& context, const ops::DeltaRuleInput& input,
             return view.as<float>() + sequence.begin * view.stride(0) + of_head * view.stride(1) +
                    column;
         };
-        DeltaRuleColumns columns;
+        LinearAttentionColumns columns;
         columns.tokens = sequence.end - sequence.begin;
         columns.key_dim = key_dim;
         columns.columns = std::min(kColumns, value_dim - first);
@@ -152,6 +156,8 @@ void gated_delta_rule(const Context& context, const ops::DeltaRuleInput& input,
         columns.decay = input.decay.as<float>() + sequence.begin * heads + head;
         columns.update = input.update.as<float>() + sequence.begin * heads + head;
         columns.gate_stride = heads;
+        columns.is_delta = input.is_delta;
+        columns.skip = input.skip.rank > 0 ? input.skip.as<float>()[head] : 0.0f;
         columns.state = states.as<float>() + sequence.slot * states.stride(0) +
                         head * key_dim * value_dim + first;
         columns.state_stride = value_dim;

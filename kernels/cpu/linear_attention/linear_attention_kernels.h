@@ -1,5 +1,5 @@
-// Kernels of layers with states: one row of a convolution, and the delta rule over some columns of
-// a head's state.
+// Kernels of layers with states: one row of a convolution, and linear attention over some columns
+// of a head's state.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct LinearAttentionKernels {
     static constexpr int kVectors = 2;
     static constexpr int kSums = 4;
 
-    static void conv_row(const float* const* rows, const float* weight, int64_t taps, float* out,
-                         int64_t count) {
+    static void conv_row(const float* const* rows, const float* weight, const float* bias,
+                         int64_t taps, float* out, int64_t count) {
         Rows::for_each_vector(count, [=](int64_t i, auto n) {
-            F sum = S::zero();
+            F sum = bias == nullptr ? S::zero() : Rows::load(bias + i, n);
             for (int64_t tap = 0; tap < taps; ++tap) {
                 if (rows[tap] == nullptr) continue;
                 sum = S::fma(Rows::load(weight + tap * count + i, n), Rows::load(rows[tap] + i, n),
@@ -47,7 +47,7 @@ struct LinearAttentionKernels {
         });
     }
 
-    static void delta_rule(const DeltaRuleColumns& columns) {
+    static void linear_attention(const LinearAttentionColumns& columns) {
         int64_t first = 0;
         for (; first + kVectors * L <= columns.columns; first += kVectors * L) {
             rule<kVectors>(columns, first, typename Rows::Whole{});
@@ -66,7 +66,7 @@ struct LinearAttentionKernels {
 
     // All tokens over `vectors` vectors of columns, whose state stays in the first cache.
     template <int vectors, typename N>
-    static void rule(const DeltaRuleColumns& c, int64_t first, N n) {
+    static void rule(const LinearAttentionColumns& c, int64_t first, N n) {
         float* const state = c.state + first;
         for (int64_t token = 0; token < c.tokens; ++token) {
             const float* const key = c.keys + token * c.key_stride;
@@ -75,15 +75,18 @@ struct LinearAttentionKernels {
             float* const out = c.out + token * c.out_stride + first;
             const F decay = S::set(c.decay[token * c.gate_stride]);
             const F update = S::set(c.update[token * c.gate_stride]);
+            const F skip = S::set(c.skip);
             F sums[kSums][vectors] = {};
             clear(sums);
-            for_each_dimension(c.key_dim, [&](int64_t i, int sum) {
-                const F k = S::set(key[i]);
-                for (int v = 0; v < vectors; ++v) {
-                    sums[sum][v] =
-                        S::fma(k, Rows::load(state + i * c.state_stride + v * L, n), sums[sum][v]);
-                }
-            });
+            if (c.is_delta) {
+                for_each_dimension(c.key_dim, [&](int64_t i, int sum) {
+                    const F k = S::set(key[i]);
+                    for (int v = 0; v < vectors; ++v) {
+                        const F old = Rows::load(state + i * c.state_stride + v * L, n);
+                        sums[sum][v] = S::fma(k, old, sums[sum][v]);
+                    }
+                });
+            }
             F change[vectors];
             for (int v = 0; v < vectors; ++v) {
                 const F expected = S::mul(decay, total<vectors>(sums, v));
@@ -102,7 +105,8 @@ struct LinearAttentionKernels {
                 }
             });
             for (int v = 0; v < vectors; ++v) {
-                Rows::store(out + v * L, total<vectors>(sums, v), n);
+                const F skipped = Rows::load(value + v * L, n);
+                Rows::store(out + v * L, S::fma(skip, skipped, total<vectors>(sums, v)), n);
             }
         }
     }

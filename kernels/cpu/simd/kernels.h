@@ -279,8 +279,8 @@ struct QuantizedKernels {
 };
 
 // Tokens of one sequence over columns of a head's state, one after another, as
-// ops::gated_delta_rule().
-struct DeltaRuleColumns {
+// ops::linear_attention().
+struct LinearAttentionColumns {
     int64_t tokens;
     int64_t key_dim;
     int64_t columns;
@@ -293,6 +293,8 @@ struct DeltaRuleColumns {
     const float* decay;  // [tokens], gate_stride apart
     const float* update;
     int64_t gate_stride;
+    bool is_delta;
+    float skip;
     float* state;  // [key_dim, columns], rows state_stride apart
     int64_t state_stride;
     float* out;  // [tokens, columns], rows out_stride apart
@@ -328,10 +330,11 @@ struct Kernels {
     void (*gate)(const float* gates, const float* x, float* out, int64_t count);
     // out = x / sqrt(sum(x²) + epsilon) * scale
     void (*l2_norm)(const float* x, float epsilon, float scale, float* out, int64_t count);
-    // out = sum over taps of weight[tap] * rows[tap]; weight [taps, count]; a null row is of zeros.
-    void (*conv_row)(const float* const* rows, const float* weight, int64_t taps, float* out,
-                     int64_t count);
-    void (*delta_rule)(const DeltaRuleColumns& columns);
+    // out = bias + sum over taps of weight[tap] * rows[tap]; weight [taps, count]; a null row, and
+    // a null bias [count], is of zeros.
+    void (*conv_row)(const float* const* rows, const float* weight, const float* bias, int64_t taps,
+                     float* out, int64_t count);
+    void (*linear_attention)(const LinearAttentionColumns& columns);
 
     // Rotates pairs (i, i + half) of one head.
     void (*rope)(const float* cosines, const float* sines, float* x, int64_t half);

@@ -15,10 +15,12 @@ namespace {
 
 CacheLayout layout_of(const DecoderBlock& block) {
     CacheLayout layout;
-    if (block.linear_attention) {
+    if (block.state_layer) {
         constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
         layout.kind = CacheLayout::Kind::state;
-        layout.state_bytes = block.linear_attention->sizes.state() * kBytes;
+        layout.state_bytes =
+            std::visit([](const auto& layer) { return layer.sizes.state(); }, *block.state_layer) *
+            kBytes;
         return layout;
     }
     layout.kv_heads = static_cast<int32_t>(block.attention.kv_heads);

@@ -4,22 +4,21 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <memory>
 #include <utility>
 
 #include "kernels/error.h"
 #include "lib/model/families/llama_mlps.h"
+#include "lib/model/families/llama_states.h"
 
 namespace nvllm {
 namespace {
-
-constexpr ExpertNames kPlainMlp = {"mlp", "gate_proj", "up_proj", "down_proj"};
 
 struct LlamaLoader {
     const ModelConfig& config;
     WeightSource& source;
     const LlamaTraits& traits;
 
+    LlamaStates states() const { return {config, source, traits}; }
     LlamaMlps mlps() const { return {config, source, traits}; }
 
     Norm norm(const std::string& name, int64_t size) const {
@@ -88,53 +87,6 @@ struct LlamaLoader {
         return layer;
     }
 
-    GatedDeltaNet linear_attention(const std::string& name, int64_t in) const {
-        const LinearAttentionConfig& given = *config.linear_attention;
-        GatedDeltaNet layer;
-        layer.sizes = {given.key_heads, given.value_heads, given.key_dim, given.value_dim,
-                       given.conv_taps};
-        const DeltaNetSizes& sizes = layer.sizes;
-        layer.is_by_key_head = traits.fused.linear_attention;
-        std::vector<LinearSpec> parts;
-        for (const auto& [part, width] : linear_attention_inputs(sizes)) {
-            parts.push_back({fmt::format("{}.{}", name, part), in, width, false});
-        }
-        layer.in = load_linear(source, parts);
-        layer.out =
-            load_linear(source, {name + ".out_proj", sizes.values(), config.hidden_size, false});
-        layer.conv_weight = convolution(name + ".conv1d.weight", sizes);
-        layer.a_log = float32_vector(name + ".A_log", sizes.heads);
-        layer.dt_bias = float32_vector(name + ".dt_bias", sizes.heads);
-        layer.activation = mlp_function_named(config.activation).function;
-        layer.norm = load_rms_norm(source, name + ".norm", sizes.value_dim, config.norm_epsilon);
-        return layer;
-    }
-
-    // Stored as [channels, 1, taps]; here [taps, channels].
-    Tensor convolution(const std::string& name, const DeltaNetSizes& sizes) const {
-        const Tensor stored =
-            source.read(name, {sizes.channels(), 1, sizes.taps}, WeightRole::matrix);
-        const ConstTensorView by_channel = stored.view().reshaped({sizes.channels(), sizes.taps});
-        const Tensor matrix = Tensor::borrow(by_channel, std::make_shared<Tensor>(stored));
-        return source.placed(transposed(source, as_float32(source, matrix)));
-    }
-
-    std::vector<std::pair<const char*, int64_t>> linear_attention_inputs(
-        const DeltaNetSizes& sizes) const {
-        if (traits.fused.linear_attention) {
-            return {{"in_proj_qkvz", sizes.channels() + sizes.values()},
-                    {"in_proj_ba", 2 * sizes.heads}};
-        }
-        return {{"in_proj_qkv", sizes.channels()},
-                {"in_proj_z", sizes.values()},
-                {"in_proj_b", sizes.heads},
-                {"in_proj_a", sizes.heads}};
-    }
-
-    Tensor float32_vector(const std::string& name, int64_t size) const {
-        return source.placed(as_float32(source, source.read(name, {size}, WeightRole::bias)));
-    }
-
     // Of a norm whose channels can be scaled, into `readers`.
     void add_norm_flow(const std::string& block, const char* name, std::vector<std::string> readers,
                        std::vector<ChannelFlow>& flows) const {
@@ -166,21 +118,12 @@ struct LlamaLoader {
         return flow;
     }
 
-    std::vector<std::string> linear_attention_readers(const std::string& name) const {
-        std::vector<std::string> readers;
-        for (const auto& [part, width] : linear_attention_inputs({})) {
-            readers.push_back(fmt::format("{}.{}", name, part));
-        }
-        return readers;
-    }
-
     // In the order of computation.
     std::vector<ChannelFlow> flows(const std::string& block, size_t index) const {
         const bool is_linear = config.is_linear(index);
         const std::string attention = block + ".self_attn";
-        std::vector<std::string> readers = is_linear
-                                               ? linear_attention_readers(block + ".linear_attn")
-                                               : attention_readers(attention);
+        std::vector<std::string> readers =
+            is_linear ? states().readers(block) : attention_readers(attention);
         std::vector<std::string> of_mlp = mlps().readers(block, index);
         if (traits.is_parallel) readers.insert(readers.end(), of_mlp.begin(), of_mlp.end());
         std::vector<ChannelFlow> flows;
@@ -196,7 +139,7 @@ struct LlamaLoader {
         const int64_t window = config.layer_windows[index];
         DecoderBlock block;
         if (config.is_linear(index)) {
-            block.linear_attention = linear_attention(name + ".linear_attn", in);
+            block.state_layer = states().load(name, in);
         } else {
             block.attention = attention(name + ".self_attn", in, window);
         }

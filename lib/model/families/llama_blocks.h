@@ -15,24 +15,36 @@
 
 namespace nvllm {
 
+// What an MLP is called in a checkpoint.
+struct MlpNames {
+    const char* layer = "mlp";  // below the block
+    const char* gate = "gate_proj";
+    const char* up = "up_proj";
+    const char* down = "down_proj";
+    const char* gate_up = nullptr;  // one matrix instead of the first two; null: there is none
+};
+
 // What the experts of a sparse layer are called in a checkpoint.
 struct ExpertNames {
     const char* layer;  // below the block: "mlp"
     const char* gate;
     const char* up;
     const char* down;
+    // Where all experts are in two stacks.
+    const char* in_stack = "experts.gate_up_proj";
+    const char* down_stack = "experts.down_proj";
     const char* router = "gate";        // below the layer, as what follows; a linear
     bool has_router_bias = false;       // added to the logits
     const char* choice_bias = nullptr;  // a tensor, on the choice alone; null: none
     const char* shared = nullptr;       // an MLP for all tokens; null: none
+    bool has_own_mlp = false;           // the MLP for all tokens is the block's, not the layer's
     const char* shared_gate = nullptr;  // a linear [hidden] → [1]; null: none
 };
 
 // What a checkpoint calls matrices that it stores as one; null: each has a matrix of its own.
 struct FusedNames {
     const char* query_key_value = nullptr;  // below attention: "qkv_proj"
-    const char* gate_up = nullptr;          // below an MLP: "gate_up_proj"
-    bool linear_attention = false;          // in_proj_qkvz and in_proj_ba, by key head
+    bool delta_net = false;                 // in_proj_qkvz and in_proj_ba, by key head
 };
 
 // What a checkpoint calls the norms of a block; null: there is none.
@@ -60,6 +72,8 @@ struct LlamaTraits {
     const char* key_norm = "k_norm";
     ops::RopePairs rope_pairs = ops::RopePairs::halves;
     FusedNames fused = {};  // none
+    MlpNames mlp = {};
+    const char* state_layer = "linear_attn";  // below the block
     NormNames norms = {};
     NormForm norm_form = {};
     bool is_parallel = false;       // DecoderBlock::is_parallel

@@ -10,8 +10,6 @@
 namespace nvllm {
 namespace {
 
-constexpr ExpertNames kDense = {"mlp", "gate_proj", "up_proj", "down_proj"};
-
 std::vector<float> values_of(WeightSource& source, const std::string& name, int64_t count) {
     const Tensor stored = as_float32(source, source.read(name, {count}, WeightRole::bias));
     if (!source.has_values()) return std::vector<float>(static_cast<size_t>(count));
@@ -21,7 +19,7 @@ std::vector<float> values_of(WeightSource& source, const std::string& name, int6
 
 }  // namespace
 
-Mlp LlamaMlps::mlp(const std::string& name, const ExpertNames& names, int64_t inner) const {
+Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t inner) const {
     const int64_t hidden = config_.hidden_size;
     const bool bias = config_.mlp_bias;
     const LinearSpec gate = {fmt::format("{}.{}", name, names.gate), hidden, inner, bias,
@@ -33,8 +31,8 @@ Mlp LlamaMlps::mlp(const std::string& name, const ExpertNames& names, int64_t in
     layer.gated = traits_.gated_mlp;
     if (!layer.gated) {
         layer.in = load_linear(source_, up);
-    } else if (traits_.fused.gate_up != nullptr) {
-        layer.in = load_linear(source_, {fmt::format("{}.{}", name, traits_.fused.gate_up),
+    } else if (names.gate_up != nullptr) {
+        layer.in = load_linear(source_, {fmt::format("{}.{}", name, names.gate_up),
                                          hidden,
                                          2 * inner,
                                          bias,
@@ -51,8 +49,8 @@ Mlp LlamaMlps::mlp(const std::string& name, const ExpertNames& names, int64_t in
 // Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up,
 // and [experts, hidden, inner]; either may be turned.
 void LlamaMlps::name_fused_experts(const std::string& layer) const {
-    const std::string in = layer + ".experts.gate_up_proj";
-    const std::string down = layer + ".experts.down_proj";
+    const std::string in = fmt::format("{}.{}", layer, traits_.experts.in_stack);
+    const std::string down = fmt::format("{}.{}", layer, traits_.experts.down_stack);
     if (!source_.has(in)) return;
     const int64_t hidden = config_.hidden_size;
     const int64_t inner = config_.expert_intermediate_size;
@@ -148,8 +146,17 @@ Routing LlamaMlps::routing(const std::string& layer) const {
     return routing;
 }
 
-MoeMlp LlamaMlps::sparse(const std::string& name) const {
+std::string LlamaMlps::shared_name(const std::string& block) const {
     const ExpertNames& names = traits_.experts;
+    if (config_.shared_expert_intermediate_size == 0) return {};
+    if (names.has_own_mlp) return fmt::format("{}.{}", block, traits_.mlp.layer);
+    if (names.shared == nullptr) return {};
+    return fmt::format("{}.{}.{}", block, names.layer, names.shared);
+}
+
+MoeMlp LlamaMlps::sparse(const std::string& block) const {
+    const ExpertNames& names = traits_.experts;
+    const std::string name = sparse_name(block);
     if (traits_.clamped_experts) {
         name_clamped_experts(name);
     } else {
@@ -161,9 +168,9 @@ MoeMlp LlamaMlps::sparse(const std::string& name) const {
                               config_.num_experts, names.has_router_bias});
     layer.routing = routing(name);
     layer.computes_all = source_.hook() != nullptr;
-    if (names.shared != nullptr && config_.shared_expert_intermediate_size > 0) {
-        layer.shared = mlp(fmt::format("{}.{}", name, names.shared), kDense,
-                           config_.shared_expert_intermediate_size);
+    const std::string shared = shared_name(block);
+    if (!shared.empty()) {
+        layer.shared = mlp(shared, traits_.mlp, config_.shared_expert_intermediate_size);
         if (names.shared_gate != nullptr) {
             layer.shared_gate = load_linear(source_, {fmt::format("{}.{}", name, names.shared_gate),
                                                       config_.hidden_size, 1, false});
@@ -179,7 +186,8 @@ MoeMlp LlamaMlps::sparse(const std::string& name) const {
             layer.experts.push_back(clamped_expert(name, expert));
             continue;
         }
-        layer.experts.push_back(mlp(fmt::format("{}.experts.{}", name, expert), names,
+        layer.experts.push_back(mlp(fmt::format("{}.experts.{}", name, expert),
+                                    {names.layer, names.gate, names.up, names.down},
                                     config_.expert_intermediate_size));
     }
     return layer;
@@ -204,16 +212,28 @@ std::string LlamaMlps::sparse_name(const std::string& block) const {
 }
 
 std::variant<Mlp, MoeMlp> LlamaMlps::load(const std::string& block, size_t index) const {
-    if (is_sparse(index)) return sparse(sparse_name(block));
-    return mlp(block + ".mlp", kDense, config_.intermediate_size);
+    if (is_sparse(index)) return sparse(block);
+    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp,
+               config_.intermediate_size);
+}
+
+std::vector<std::string> LlamaMlps::mlp_readers(const std::string& name) const {
+    const auto below = [&](const char* linear) { return fmt::format("{}.{}", name, linear); };
+    if (!traits_.gated_mlp) return {below(traits_.mlp.up)};
+    if (traits_.mlp.gate_up != nullptr) return {below(traits_.mlp.gate_up)};
+    return {below(traits_.mlp.gate), below(traits_.mlp.up)};
+}
+
+ChannelFlow LlamaMlps::mlp_flow(const std::string& name, int64_t inner) const {
+    const bool is_fused = traits_.mlp.gate_up != nullptr;
+    const char* const up = is_fused ? traits_.mlp.gate_up : traits_.mlp.up;
+    return flow_from_linear(fmt::format("{}.{}", name, up), is_fused ? inner : 0, inner,
+                            fmt::format("{}.{}", name, traits_.mlp.down));
 }
 
 std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t index) const {
     if (!is_sparse(index)) {
-        const std::string name = block + ".mlp.";
-        if (!traits_.gated_mlp) return {name + kDense.up};
-        if (traits_.fused.gate_up != nullptr) return {name + traits_.fused.gate_up};
-        return {name + kDense.gate, name + kDense.up};
+        return mlp_readers(fmt::format("{}.{}", block, traits_.mlp.layer));
     }
     const ExpertNames& names = traits_.experts;
     const std::string layer = sparse_name(block);
@@ -222,10 +242,9 @@ std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t ind
         readers.push_back(expert.gate.name);
         if (!traits_.clamped_experts) readers.push_back(expert.up.name);
     }
-    if (names.shared == nullptr || config_.shared_expert_intermediate_size == 0) return readers;
-    for (const char* const linear : {kDense.gate, kDense.up}) {
-        readers.push_back(fmt::format("{}.{}.{}", layer, names.shared, linear));
-    }
+    const std::string shared = shared_name(block);
+    if (shared.empty()) return readers;
+    for (std::string& reader : mlp_readers(shared)) readers.push_back(std::move(reader));
     if (names.shared_gate != nullptr) {
         readers.push_back(fmt::format("{}.{}", layer, names.shared_gate));
     }
@@ -236,29 +255,18 @@ std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t ind
 std::vector<ChannelFlow> LlamaMlps::flows(const std::string& block, size_t index) const {
     std::vector<ChannelFlow> flows;
     if (!traits_.gated_mlp || traits_.clamped_experts) return flows;
-    const auto add = [&](const std::string& name, int64_t inner) {
-        flows.push_back(flow_from_linear(fmt::format("{}.{}", name, kDense.up), 0, inner,
-                                         fmt::format("{}.{}", name, kDense.down)));
-    };
-    const std::string dense = block + ".mlp";
     if (!is_sparse(index)) {
-        const int64_t inner = config_.intermediate_size;
-        if (traits_.fused.gate_up == nullptr) {
-            add(dense, inner);
-        } else {
-            flows.push_back(flow_from_linear(fmt::format("{}.{}", dense, traits_.fused.gate_up),
-                                             inner, inner,
-                                             fmt::format("{}.{}", dense, kDense.down)));
-        }
+        flows.push_back(
+            mlp_flow(fmt::format("{}.{}", block, traits_.mlp.layer), config_.intermediate_size));
         return flows;
     }
     const std::string layer = sparse_name(block);
     for (const ExpertLinears& expert : expert_linears(layer)) {
         flows.push_back(flow_from_linear(expert.up.name, 0, expert.up.out, expert.down.name));
     }
-    if (traits_.experts.shared != nullptr && config_.shared_expert_intermediate_size > 0) {
-        add(fmt::format("{}.{}", layer, traits_.experts.shared),
-            config_.shared_expert_intermediate_size);
+    const std::string shared = shared_name(block);
+    if (!shared.empty()) {
+        flows.push_back(mlp_flow(shared, config_.shared_expert_intermediate_size));
     }
     return flows;
 }

@@ -31,8 +31,12 @@ class LlamaMlps {
         return config_.num_experts > 0 && config_.sparse_layers[index];
     }
     std::string sparse_name(const std::string& block) const;
-    Mlp mlp(const std::string& name, const ExpertNames& names, int64_t inner) const;
-    MoeMlp sparse(const std::string& name) const;
+    // The name of the MLP for all tokens beside experts; empty: there is none.
+    std::string shared_name(const std::string& block) const;
+    Mlp mlp(const std::string& name, const MlpNames& names, int64_t inner) const;
+    std::vector<std::string> mlp_readers(const std::string& name) const;
+    ChannelFlow mlp_flow(const std::string& name, int64_t inner) const;
+    MoeMlp sparse(const std::string& block) const;
     Routing routing(const std::string& layer) const;
     std::vector<ExpertLinears> expert_linears(const std::string& layer) const;
     Mlp clamped_expert(const std::string& layer, int64_t expert) const;

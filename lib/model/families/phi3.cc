@@ -25,7 +25,8 @@ constexpr std::array<FamilyDefaults, 2> kPhi3Configs = {
 std::unique_ptr<Model> make_phi3(const ModelConfig& config, WeightSource& source,
                                  const ModelSettings& settings) {
     LlamaTraits traits;
-    traits.fused = {"qkv_proj", "gate_up_proj"};
+    traits.fused.query_key_value = "qkv_proj";
+    traits.mlp.gate_up = "gate_up_proj";
     return make_llama_like(config, source, settings, traits);
 }
 

@@ -11,8 +11,10 @@
 namespace nvllm {
 namespace {
 
-constexpr FamilyDefaults kBase = {
-    .model_type = {}, .max_positions = 32768, .partial_rotary = 0.25, .has_linear_attention = true};
+constexpr FamilyDefaults kBase = {.model_type = {},
+                                  .max_positions = 32768,
+                                  .partial_rotary = 0.25,
+                                  .linear_attention = LinearAttentionKeys::linear};
 
 #define NVLLM_LINEAR_KEYS                                                                    \
     "attention_bias layer_types full_attention_interval partial_rotary_factor "              \
@@ -91,7 +93,7 @@ std::unique_ptr<Model> make_qwen3_5(const ModelConfig& config, WeightSource& sou
 std::unique_ptr<Model> make_qwen3_next(const ModelConfig& config, WeightSource& source,
                                        const ModelSettings& settings) {
     LlamaTraits traits = hybrid_traits();
-    traits.fused.linear_attention = true;
+    traits.fused.delta_net = true;
     return make_llama_like(config, source, settings, traits);
 }
 

@@ -40,6 +40,11 @@ size_t mlp_bytes(const DecoderBlock& block) {
     return std::visit([](const auto& layer) { return layer.bytes(); }, block.mlp);
 }
 
+size_t state_layer_bytes(const DecoderBlock& block) {
+    if (!block.state_layer) return 0;
+    return std::visit([](const auto& layer) { return layer.bytes(); }, *block.state_layer);
+}
+
 size_t norm_bytes(const std::optional<Norm>& norm) { return norm ? norm->bytes() : 0; }
 
 }  // namespace
@@ -50,8 +55,10 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSi
     const Around around{attention_norm, after_attention_norm, residual_scale};
     apply_residual(context, around, hidden,
                    [&](const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) {
-                       if (linear_attention) {
-                           linear_attention->apply(batch, index, x, how, y);
+                       if (state_layer) {
+                           std::visit(
+                               [&](const auto& layer) { layer.apply(batch, index, x, how, y); },
+                               *state_layer);
                        } else {
                            attention.apply(batch, index, cos_sin, x, how, y);
                        }
@@ -80,8 +87,8 @@ bool DecoderBlock::is_capturable() const {
 
 size_t DecoderBlock::bytes() const {
     return norm_bytes(attention_norm) + attention.bytes() + norm_bytes(after_attention_norm) +
-           (linear_attention ? linear_attention->bytes() : 0) + norm_bytes(mlp_norm) +
-           mlp_bytes(*this) + norm_bytes(after_mlp_norm);
+           state_layer_bytes(*this) + norm_bytes(mlp_norm) + mlp_bytes(*this) +
+           norm_bytes(after_mlp_norm);
 }
 
 }  // namespace nvllm

@@ -7,17 +7,21 @@
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
 #include "lib/model/layers/gated_delta_net.h"
+#include "lib/model/layers/mamba2.h"
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/layers/norm.h"
 
 namespace nvllm {
 
+// A layer with a state.
+using StateLayer = std::variant<GatedDeltaNet, Mamba2>;
+
 struct DecoderBlock {
     std::optional<Norm> attention_norm;  // of what attention reads; empty: it reads the residual
     // `attention`, or where it is there this instead.
     Attention attention;
-    std::optional<GatedDeltaNet> linear_attention;
+    std::optional<StateLayer> state_layer;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     std::optional<Norm> mlp_norm;              // alike
     std::variant<Mlp, MoeMlp> mlp;

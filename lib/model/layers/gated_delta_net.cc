@@ -5,7 +5,6 @@
 
 #include "kernels/ops/activation.h"
 #include "kernels/ops/elementwise.h"
-#include "kernels/ops/linear_attention.h"
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm {
@@ -27,7 +26,7 @@ TensorView of_each_part(const TensorView& x, int64_t parts, int64_t first, int64
     return x.split_last(parts).columns(first, width);
 }
 
-Projected one_after_another(const DeltaNetSizes& sizes, const TensorView& x) {
+Projected one_after_another(const LinearAttentionSizes& sizes, const TensorView& x) {
     int64_t first = 0;
     const auto next = [&](int64_t width) {
         const TensorView part = x.columns(first, width);
@@ -43,7 +42,7 @@ Projected one_after_another(const DeltaNetSizes& sizes, const TensorView& x) {
 }
 
 // The same out of parts that lie by key head.
-Projected gathered(const Context& context, const DeltaNetSizes& sizes, const TensorView& x) {
+Projected gathered(const Context& context, const LinearAttentionSizes& sizes, const TensorView& x) {
     const int64_t tokens = x.dim(0);
     const int64_t parts = sizes.key_heads;
     const int64_t heads = sizes.heads / parts;  // of a key head
@@ -67,25 +66,13 @@ Projected gathered(const Context& context, const DeltaNetSizes& sizes, const Ten
     return projected;
 }
 
-// Columns [first, first + count * width) of each slot's state as [slots, ...].
-TensorView part_of(const TensorView& state, int64_t first, std::initializer_list<int64_t> shape) {
-    // In a dry run there is no memory.
-    float* const begin = state.data == nullptr ? nullptr : state.as<float>() + first;
-    TensorView part(begin, ViewLayout::dense(DType::f32, shape, state.device));
-    part.strides[0] = state.stride(0);
-    return part;
-}
-
 }  // namespace
 
 void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
                           ops::MatmulOutput how, const TensorView& y) const {
     const Context& context = *batch.context;
     const int64_t tokens = x.dim(0);
-    const TensorView& state = batch.kv[static_cast<size_t>(index)].state;
-    const int32_t group = batch.kv[static_cast<size_t>(index)].group;
-    const ops::StateRows rows = {batch.query_start_loc, batch.seq_lens,
-                                 batch.groups[static_cast<size_t>(group)].block_tables};
+    const LayerStates states = states_of_layer(batch, index, sizes);
 
     const TensorView all = take_activations(context, {tokens, in.out()});
     in.apply(context, x, ops::MatmulOutput::overwrite, all);
@@ -93,9 +80,8 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
         is_by_key_head ? gathered(context, sizes, all) : one_after_another(sizes, all);
 
     const TensorView convolved = take_activations(context, {tokens, sizes.channels()});
-    ops::causal_conv1d(context, projected.channels, conv_weight.view(), rows,
-                       part_of(state, 0, {state.dim(0), sizes.taps - 1, sizes.channels()}),
-                       convolved);
+    ops::causal_conv1d(context, projected.channels, {conv_taps.view(), {}}, states.rows,
+                       states.of_conv, convolved);
     ops::activation(context, activation, convolved, convolved);
 
     const TensorView queries = convolved.columns(0, sizes.keys()).split_last(sizes.key_heads);
@@ -108,14 +94,12 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
     ops::l2_norm(context, keys, kEpsilon, 1.0f, keys);
     const TensorView decay = take_values(context, DType::f32, {tokens, sizes.heads});
     const TensorView update = take_values(context, DType::f32, {tokens, sizes.heads});
-    ops::delta_rule_gates(context, projected.decay, projected.update, a_log.view(), dt_bias.view(),
-                          decay, update);
+    ops::state_gates(context, projected.decay, projected.update, a_log.view(), dt_bias.view(),
+                     decay, update);
 
     const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});
-    ops::gated_delta_rule(context, {queries, keys, values, decay, update}, rows,
-                          part_of(state, sizes.conv_state(),
-                                  {state.dim(0), sizes.heads, sizes.key_dim, sizes.value_dim}),
-                          attended);
+    ops::linear_attention(context, {queries, keys, values, decay, update}, states.rows,
+                          states.of_heads, attended);
     norm.apply(context, attended, attended);
     ops::gated_activation(context, ops::Activation::silu,
                           projected.norm_gates.split_last(sizes.heads), attended, attended);
@@ -123,7 +107,7 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
 }
 
 size_t GatedDeltaNet::bytes() const {
-    return in.bytes() + conv_weight.bytes() + a_log.bytes() + dt_bias.bytes() + norm.bytes() +
+    return in.bytes() + conv_taps.bytes() + a_log.bytes() + dt_bias.bytes() + norm.bytes() +
            out.bytes();
 }
 

@@ -17,14 +17,18 @@ constexpr int64_t kSlots = 2;
 
 // Inputs and outputs of one sequence. `type`: of activations.
 struct Sequence {
-    explicit Sequence(DType type)
-        : x(type, testing::Random(1).values(kTokens * kChannels)),
+    // By the delta rule, or by addition with what Mamba-2 adds.
+    explicit Sequence(DType type, bool delta = true)
+        : is_delta(delta),
+          x(type, testing::Random(1).values(kTokens * kChannels)),
           queries(type, testing::Random(2).values(kTokens * kKeyHeads * kKeyDim)),
           keys(type, testing::Random(3).values(kTokens * kKeyHeads * kKeyDim, 0.3f)),
           values(type, testing::Random(4).values(kTokens * kHeads * kValueDim)),
           weight(DType::f32, testing::Random(5).values(kTaps * kChannels)),
           decay(DType::f32, testing::Random(6).values(kTokens * kHeads, 0.9f)),
           update(DType::f32, testing::Random(7).values(kTokens * kHeads)),
+          bias(DType::f32, testing::Random(8).values(kChannels)),
+          skip(DType::f32, testing::Random(9).values(kHeads)),
           convolved(type, kTokens * kChannels),
           attended(type, kTokens * kHeads * kValueDim),
           conv_states(DType::f32, kSlots * (kTaps - 1) * kChannels),
@@ -43,12 +47,16 @@ struct Sequence {
             const auto of = [&](Buffer& all, int64_t width) {
                 return all.view({kTokens, width}).rows(first, count);
             };
-            convolve(of(x, kChannels), weight.view({kTaps, kChannels}), rows,
-                     conv_states.view({kSlots, kTaps - 1, kChannels}), of(convolved, kChannels));
-            attend(ops::DeltaRuleInput{of(queries, kKeyHeads * kKeyDim).split_last(kKeyHeads),
-                                       of(keys, kKeyHeads * kKeyDim).split_last(kKeyHeads),
-                                       of(values, kHeads * kValueDim).split_last(kHeads),
-                                       of(decay, kHeads), of(update, kHeads)},
+            convolve(of(x, kChannels),
+                     ops::ConvWeights{weight.view({kTaps, kChannels}),
+                                      is_delta ? ConstTensorView{} : bias.view({kChannels})},
+                     rows, conv_states.view({kSlots, kTaps - 1, kChannels}),
+                     of(convolved, kChannels));
+            attend(ops::LinearAttentionInput{of(queries, kKeyHeads * kKeyDim).split_last(kKeyHeads),
+                                             of(keys, kKeyHeads * kKeyDim).split_last(kKeyHeads),
+                                             of(values, kHeads * kValueDim).split_last(kHeads),
+                                             of(decay, kHeads), of(update, kHeads), is_delta,
+                                             is_delta ? ConstTensorView{} : skip.view({kHeads})},
                    rows, states.view({kSlots, kHeads, kKeyDim, kValueDim}),
                    of(attended, kHeads * kValueDim).split_last(kHeads));
         }
@@ -58,7 +66,7 @@ struct Sequence {
             step,
             [&](const auto&... arguments) { cuda::causal_conv1d(machine.context(), arguments...); },
             [&](const auto&... arguments) {
-                cuda::gated_delta_rule(machine.context(), arguments...);
+                cuda::linear_attention(machine.context(), arguments...);
             });
     }
     void run_on_cpu(testing::Machine& machine) {
@@ -66,17 +74,18 @@ struct Sequence {
             kTokens,
             [&](const auto&... arguments) { ops::causal_conv1d(machine.context(), arguments...); },
             [&](const auto&... arguments) {
-                ops::gated_delta_rule(machine.context(), arguments...);
+                ops::linear_attention(machine.context(), arguments...);
             });
     }
 
-    Buffer x, queries, keys, values, weight, decay, update, convolved, attended, conv_states,
-        states;
+    bool is_delta;
+    Buffer x, queries, keys, values, weight, decay, update, bias, skip, convolved, attended,
+        conv_states, states;
 };
 
 // A sequence of float32 with the values that `other` has after rounding.
 Sequence widened(const Sequence& other) {
-    Sequence wide(DType::f32);
+    Sequence wide(DType::f32, other.is_delta);
     const auto copy = [](const Buffer& from, Buffer& to) {
         for (int64_t i = 0; i < from.size(); ++i) to.set(i, from[i]);
     };
@@ -96,10 +105,10 @@ bool have_same_bits(const Buffer& one, const Buffer& other) {
 
 }  // namespace
 
-TEST_CASE("cuda: convolution and delta rule match the CPU's in every type") {
+TEST_CASE("cuda: convolution and linear attention match the CPU's in every type") {
     testing::Machine machine(1);
-    for (const DType type : testing::kFloatTypes) {
-        Sequence emulated(type);
+    const auto check = [&](DType type, bool is_delta) {
+        Sequence emulated(type, is_delta);
         emulated.run_emulated(machine, kTokens);
         Sequence expected = widened(emulated);
         expected.run_on_cpu(machine);
@@ -109,16 +118,21 @@ TEST_CASE("cuda: convolution and delta rule match the CPU's in every type") {
                                [&](int64_t i) { return expected.attended[i]; }));
         CHECK(testing::matches(emulated.states, DType::f32, 1e-5,
                                [&](int64_t i) { return expected.states[i]; }));
+    };
+    for (const DType type : testing::kFloatTypes) {
+        check(type, true);
+        check(type, false);
     }
 }
 
 TEST_CASE("cuda: a sequence has the same bits in steps of any size, under all schedules") {
     under_all_schedules([] {
         testing::Machine machine(1);
-        Sequence whole(DType::f32);
-        whole.run_emulated(machine, kTokens);
-        for (const int64_t step : {1, 3}) {
-            Sequence steps(DType::f32);
+        for (const auto& [is_delta, step] :
+             {std::pair(true, 1), std::pair(true, 3), std::pair(false, 3)}) {
+            Sequence whole(DType::f32, is_delta);
+            whole.run_emulated(machine, kTokens);
+            Sequence steps(DType::f32, is_delta);
             steps.run_emulated(machine, step);
             CHECK(have_same_bits(whole.convolved, steps.convolved));
             CHECK(have_same_bits(whole.attended, steps.attended));
@@ -128,7 +142,7 @@ TEST_CASE("cuda: a sequence has the same bits in steps of any size, under all sc
     });
 }
 
-TEST_CASE("cuda: l2_norm, gates of the delta rule, gate and copy match double precision") {
+TEST_CASE("cuda: l2_norm, gates, gate and copy match double precision") {
     under_all_schedules([] {
         testing::Machine machine(1);
         for (const DType type : testing::kFloatTypes) {
@@ -161,15 +175,21 @@ TEST_CASE("cuda: l2_norm, gates of the delta rule, gate and copy match double pr
             Buffer decay(DType::f32, 6 * kWidth), update(DType::f32, 6 * kWidth);
             Buffer a_log(DType::f32, testing::Random(3).values(kWidth));
             Buffer dt_bias(DType::f32, testing::Random(4).values(kWidth));
-            cuda::delta_rule_gates(machine.context(), gates.view({6, kWidth}), x.view({6, kWidth}),
-                                   a_log.view({kWidth}), dt_bias.view({kWidth}),
-                                   decay.view({6, kWidth}), update.view({6, kWidth}));
+            cuda::state_gates(machine.context(), gates.view({6, kWidth}), x.view({6, kWidth}),
+                              a_log.view({kWidth}), dt_bias.view({kWidth}), decay.view({6, kWidth}),
+                              update.view({6, kWidth}));
             CHECK(testing::matches(decay, DType::f32, 1e-6, [&](int64_t i) {
                 const double step = std::log1p(std::exp(double{gates[i]} + dt_bias[i % kWidth]));
                 return std::exp(-std::exp(double{a_log[i % kWidth]}) * step);
             }));
             CHECK(testing::matches(update, DType::f32, 1e-6,
                                    [&](int64_t i) { return 1 / (1 + std::exp(-double{x[i]})); }));
+            cuda::state_gates(machine.context(), gates.view({6, kWidth}), {}, a_log.view({kWidth}),
+                              dt_bias.view({kWidth}), decay.view({6, kWidth}),
+                              update.view({6, kWidth}));
+            CHECK(testing::matches(update, DType::f32, 1e-6, [&](int64_t i) {
+                return std::log1p(std::exp(double{gates[i]} + dt_bias[i % kWidth]));
+            }));
         }
     });
 }

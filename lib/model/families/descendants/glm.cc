@@ -42,7 +42,7 @@ constexpr std::array<FamilyDefaults, 1> kGlm4MoeConfigs = {
 
 LlamaTraits glm_traits() {
     LlamaTraits traits;
-    traits.fused.gate_up = "gate_up_proj";
+    traits.mlp.gate_up = "gate_up_proj";
     traits.rope_pairs = ops::RopePairs::interleaved;
     return traits;
 }

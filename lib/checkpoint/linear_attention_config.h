@@ -1,0 +1,17 @@
+// Settings of layers with linear attention out of config.json: those of Qwen3-Next and Qwen3.5
+// (linear_key_head_dim, ...), and those of Mamba-2 (mamba_d_state, ...).
+#pragma once
+
+#include "lib/checkpoint/config_fields.h"
+#include "lib/checkpoint/family_defaults.h"
+#include "lib/checkpoint/model_config.h"
+
+namespace nvllm {
+
+// `config`: with its sizes and layers. Throws bad_data for a value outside sane limits, sizes that
+// do not fit each other, and settings that are not supported.
+LinearAttentionConfig read_linear_attention(const ConfigFields& fields,
+                                            const FamilyDefaults& family,
+                                            const ModelConfig& config);
+
+}  // namespace nvllm

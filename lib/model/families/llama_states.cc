@@ -1,0 +1,119 @@
+// Names of layers with states.
+#include "lib/model/families/llama_states.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace nvllm {
+
+LinearAttentionSizes LlamaStates::sizes() const {
+    const LinearAttentionConfig& given = *config_.linear_attention;
+    return {given.key_heads, given.value_heads, given.key_dim, given.value_dim, given.conv_taps};
+}
+
+std::vector<std::pair<const char*, int64_t>> LlamaStates::inputs() const {
+    const LinearAttentionSizes of = sizes();
+    if (config_.linear_attention->is_mamba) {
+        return {{"in_proj", of.values() + of.channels() + of.heads}};
+    }
+    if (traits_.fused.delta_net) {
+        return {{"in_proj_qkvz", of.channels() + of.values()}, {"in_proj_ba", 2 * of.heads}};
+    }
+    return {{"in_proj_qkv", of.channels()},
+            {"in_proj_z", of.values()},
+            {"in_proj_b", of.heads},
+            {"in_proj_a", of.heads}};
+}
+
+LinearWeight LlamaStates::load_inputs(const std::string& name, int64_t in) const {
+    std::vector<LinearSpec> parts;
+    for (const auto& [part, width] : inputs()) {
+        parts.push_back({fmt::format("{}.{}", name, part), in, width,
+                         config_.linear_attention->projection_bias});
+    }
+    return load_linear(source_, parts);
+}
+
+// Stored as [channels, 1, taps]; here [taps, channels].
+Tensor LlamaStates::convolution(const std::string& name) const {
+    const LinearAttentionSizes of = sizes();
+    const Tensor stored = source_.read(name, {of.channels(), 1, of.taps}, WeightRole::matrix);
+    const ConstTensorView by_channel = stored.view().reshaped({of.channels(), of.taps});
+    const Tensor matrix = Tensor::borrow(by_channel, std::make_shared<Tensor>(stored));
+    return source_.placed(transposed(source_, as_float32(source_, matrix)));
+}
+
+Tensor LlamaStates::vector(const std::string& name, int64_t size) const {
+    return source_.placed(as_float32(source_, source_.read(name, {size}, WeightRole::bias)));
+}
+
+GatedDeltaNet LlamaStates::delta_net(const std::string& name, int64_t in) const {
+    GatedDeltaNet layer;
+    layer.sizes = sizes();
+    layer.is_by_key_head = traits_.fused.delta_net;
+    layer.in = load_inputs(name, in);
+    layer.out = load_linear(source_,
+                            {name + ".out_proj", layer.sizes.values(), config_.hidden_size, false});
+    layer.conv_taps = convolution(name + ".conv1d.weight");
+    layer.a_log = vector(name + ".A_log", layer.sizes.heads);
+    layer.dt_bias = vector(name + ".dt_bias", layer.sizes.heads);
+    layer.activation = mlp_function_named(config_.activation).function;
+    layer.norm =
+        load_rms_norm(source_, name + ".norm", layer.sizes.value_dim, config_.norm_epsilon);
+    return layer;
+}
+
+// One vector is stored for all groups.
+std::vector<Norm> LlamaStates::norms_of_groups(const std::string& name) const {
+    const LinearAttentionSizes of = sizes();
+    if (of.key_heads == 1) {
+        return {load_rms_norm(source_, name, of.values(), config_.norm_epsilon)};
+    }
+    const int64_t width = of.values() / of.key_heads;
+    const Tensor stored = source_.read(name + ".weight", {of.values()}, WeightRole::norm);
+    const auto owner = std::make_shared<Tensor>(stored);
+    const ConstTensorView by_group = stored.view().reshaped({of.key_heads, width});
+    std::vector<Norm> norms;
+    for (int64_t group = 0; group < of.key_heads; ++group) {
+        Norm norm;
+        norm.weight =
+            source_.placed(Tensor::borrow(by_group.rows(group, 1).reshaped({width}), owner));
+        norm.epsilon = static_cast<float>(config_.norm_epsilon);
+        norms.push_back(std::move(norm));
+    }
+    return norms;
+}
+
+Mamba2 LlamaStates::mamba(const std::string& name, int64_t in) const {
+    const LinearAttentionConfig& given = *config_.linear_attention;
+    Mamba2 layer;
+    layer.sizes = sizes();
+    layer.in = load_inputs(name, in);
+    layer.out = load_linear(source_, {name + ".out_proj", layer.sizes.values(), config_.hidden_size,
+                                      given.projection_bias});
+    layer.conv_taps = convolution(name + ".conv1d.weight");
+    if (given.conv_bias) layer.conv_bias = vector(name + ".conv1d.bias", layer.sizes.channels());
+    layer.a_log = vector(name + ".A_log", layer.sizes.heads);
+    layer.dt_bias = vector(name + ".dt_bias", layer.sizes.heads);
+    layer.skip = vector(name + ".D", layer.sizes.heads);
+    layer.activation = mlp_function_named(config_.activation).function;
+    layer.norms = norms_of_groups(name + ".norm");
+    return layer;
+}
+
+StateLayer LlamaStates::load(const std::string& block, int64_t in) const {
+    const std::string name = fmt::format("{}.{}", block, traits_.state_layer);
+    if (config_.linear_attention->is_mamba) return mamba(name, in);
+    return delta_net(name, in);
+}
+
+std::vector<std::string> LlamaStates::readers(const std::string& block) const {
+    std::vector<std::string> readers;
+    for (const auto& [part, width] : inputs()) {
+        readers.push_back(fmt::format("{}.{}.{}", block, traits_.state_layer, part));
+    }
+    return readers;
+}
+
+}  // namespace nvllm

@@ -1,0 +1,68 @@
+// The order of ops of Mamba-2.
+#include "lib/model/layers/mamba2.h"
+
+#include "lib/model/layers/scratch.h"
+
+namespace nvllm {
+namespace {
+
+ConstTensorView view_or_none(const Tensor& tensor) {
+    return tensor.bytes() > 0 ? ConstTensorView(tensor.view()) : ConstTensorView{};
+}
+
+}  // namespace
+
+void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
+                   ops::MatmulOutput how, const TensorView& y) const {
+    const Context& context = *batch.context;
+    const int64_t tokens = x.dim(0);
+    const int64_t width = sizes.values();
+    const LayerStates states = states_of_layer(batch, index, sizes);
+
+    const TensorView projected = take_activations(context, {tokens, in.out()});
+    in.apply(context, x, ops::MatmulOutput::overwrite, projected);
+    const TensorView convolved = take_activations(context, {tokens, sizes.channels()});
+    ops::causal_conv1d(context, projected.columns(width, sizes.channels()),
+                       {conv_taps.view(), view_or_none(conv_bias)}, states.rows, states.of_conv,
+                       convolved);
+    ops::activation(context, activation, convolved, convolved);
+
+    const TensorView decay = take_values(context, DType::f32, {tokens, sizes.heads});
+    const TensorView step = take_values(context, DType::f32, {tokens, sizes.heads});
+    ops::state_gates(context, projected.columns(width + sizes.channels(), sizes.heads), {},
+                     a_log.view(), dt_bias.view(), decay, step);
+
+    const auto of_groups = [&](int64_t first) {
+        return convolved.columns(first, sizes.keys()).split_last(sizes.key_heads);
+    };
+    const TensorView values = convolved.columns(0, width).split_last(sizes.heads);
+    const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});
+    ops::linear_attention(context,
+                          {.queries = of_groups(width + sizes.keys()),
+                           .keys = of_groups(width),
+                           .values = values,
+                           .decay = decay,
+                           .update = step,
+                           .is_delta = false,
+                           .skip = skip.view()},
+                          states.rows, states.of_heads, attended);
+
+    const TensorView result = attended.reshaped({tokens, width});
+    ops::gated_activation(context, ops::Activation::silu, projected.columns(0, width), result,
+                          result);
+    const int64_t of_group = width / std::ssize(norms);
+    for (size_t group = 0; group < norms.size(); ++group) {
+        const TensorView part = result.columns(static_cast<int64_t>(group) * of_group, of_group);
+        norms[group].apply(context, part, part);
+    }
+    out.apply(context, result, how, y);
+}
+
+size_t Mamba2::bytes() const {
+    size_t total = in.bytes() + conv_taps.bytes() + conv_bias.bytes() + a_log.bytes() +
+                   dt_bias.bytes() + skip.bytes() + out.bytes();
+    for (const Norm& norm : norms) total += norm.bytes();
+    return total;
+}
+
+}  // namespace nvllm
