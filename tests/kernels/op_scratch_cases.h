@@ -137,7 +137,8 @@ inline void linear_attention(Operands& given) {
     const TensorView keys = given.activations({kTokens, kKvHeads, kHeadDim});
     const TensorView values = given.activations({kTokens, kHeads, kHeadDim});
     const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
-    ops::linear_attention(given.context(), {keys, keys, values, gates, gates}, state_rows(given),
+    ops::linear_attention(given.context(), {keys, keys, values, gates, gates, true, {}},
+                          state_rows(given),
                           given.zeros(DType::f32, {1, kHeads, kHeadDim, kHeadDim}), values);
 }
 inline void soft_cap(Operands& given) {

@@ -98,7 +98,7 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
                      decay, update);
 
     const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});
-    ops::linear_attention(context, {queries, keys, values, decay, update}, states.rows,
+    ops::linear_attention(context, {queries, keys, values, decay, update, true, {}}, states.rows,
                           states.of_heads, attended);
     norm.apply(context, attended, attended);
     ops::gated_activation(context, ops::Activation::silu,
