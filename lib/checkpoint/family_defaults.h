@@ -86,8 +86,9 @@ struct FamilyDefaults {
     double logit_scale = 1.0;      // where the key is absent
     const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
     LinearAttentionKeys linear_attention = LinearAttentionKeys::none;
-    bool has_mrope = false;      // positions of several axes, which are one for text
-    bool is_multi_part = false;  // its config also has settings of other parts
+    bool has_layer_differences = false;  // see layer_differences.h
+    bool has_mrope = false;              // positions of several axes, which are one for text
+    bool is_multi_part = false;          // its config also has settings of other parts
     bool encoder = false;
     bool learned_positions = false;
     int64_t token_types = 0;           // where the key is absent

@@ -20,6 +20,7 @@
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/harmless_keys.h"
 #include "lib/checkpoint/label_config.h"
+#include "lib/checkpoint/layer_differences.h"
 #include "lib/checkpoint/linear_attention_config.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
@@ -150,7 +151,10 @@ void read_attention(const ConfigFields& fields, const FamilyDefaults& family, Mo
     config.attention_soft_cap =
         read_cap(fields, "attn_logit_softcapping", family.attention_soft_cap);
     config.logit_soft_cap = read_cap(fields, "final_logit_softcapping", family.logit_soft_cap);
-    if (fields.boolean("use_bidirectional_attention").value_or(false)) {
+    // "vision": only of images.
+    const nlohmann::json* sees_later = fields.find("use_bidirectional_attention");
+    const bool is_of_images = sees_later != nullptr && *sees_later == "vision";
+    if (sees_later != nullptr && !is_of_images && *sees_later != false) {
         fields.refuse("use_bidirectional_attention",
                       "a decoder whose positions see later ones is not supported");
     }
@@ -268,6 +272,7 @@ void read_windows(const ConfigFields& fields, const FamilyDefaults& family, Mode
     const bool by_window = family.rotated == RotatedLayers::windowed ||
                            (family.rotated == RotatedLayers::windowed_if_windows && has_windows);
     if (!has_windows) sees_window.assign(sees_window.size(), false);
+    config.windowed_layers = sees_window;
     // Also where the window is one that no position can leave.
     if (by_window) config.rotated_layers = std::move(sees_window);
 }
@@ -310,7 +315,7 @@ std::vector<bool> read_sparse_layers(const ConfigFields& fields, int64_t absent,
 // Groups of experts, and how the chosen ones are weighted.
 void read_routing(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.experts_per_token =
-        fields.integer("num_experts_per_tok", 1, config.num_experts)
+        any_integer(fields, {"num_experts_per_tok", "top_k_experts"}, 1, config.num_experts)
             .value_or(std::min(family.experts_per_token, config.num_experts));
     if (config.experts_per_token == 0) {
         fields.refuse("num_experts_per_tok", "a model with experts needs it");
@@ -334,6 +339,15 @@ void read_routing(const ConfigFields& fields, const FamilyDefaults& family, Mode
 }
 
 void read_experts(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    if (reads_key(family, "enable_moe_block")) {
+        config.experts_beside_mlp = fields.boolean("enable_moe_block").value_or(false);
+        if (!config.experts_beside_mlp) {
+            for (const char* key : {"num_experts", "top_k_experts", "moe_intermediate_size"}) {
+                fields.find(key);  // says nothing then
+            }
+            return;
+        }
+    }
     config.num_experts =
         any_integer(fields, {"num_local_experts", "num_experts", "n_routed_experts"}, 0,
                     kMaxExperts)
@@ -450,6 +464,9 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
         section([&] { config.rotated_layers = rotations_by_type(fields, config); });
     }
     section([&] { read_windows(fields, family, config); });
+    if (family.has_layer_differences) {
+        section([&] { read_layer_differences(fields, config); });
+    }
     section([&] { read_rope(fields, family, config, unused); });
     section([&] { read_experts(fields, family, config); });
     if (family.linear_attention != LinearAttentionKeys::none) {
@@ -627,6 +644,22 @@ ModelConfig describe_model_config(const std::filesystem::path& file, FamilyTable
         if (config.refusal.empty()) config.refusal = error.what();
         return config;
     }
+}
+
+int64_t ModelConfig::full_head_dim() const {
+    for (size_t layer = 0; layer < layer_heads.size(); ++layer) {
+        if (!is_windowed(layer)) return layer_heads[layer].head_dim;
+    }
+    return head_dim;
+}
+
+std::optional<int32_t> ModelConfig::shared_layer(size_t layer) const {
+    const auto first = static_cast<size_t>(num_layers - num_sharing_layers);
+    if (layer < first) return std::nullopt;
+    for (size_t source = first; source > 0; --source) {
+        if (is_windowed(source - 1) == is_windowed(layer)) return static_cast<int32_t>(source - 1);
+    }
+    return std::nullopt;
 }
 
 int64_t ModelConfig::of_linear_attention() const {

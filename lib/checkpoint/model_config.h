@@ -47,6 +47,12 @@ struct LinearAttentionConfig {
     std::vector<bool> layers;  // one a layer: has it
 };
 
+// Sizes of a layer's attention.
+struct LayerHeads {
+    int64_t kv_heads = 0;
+    int64_t head_dim = 0;
+};
+
 // What makes scores of the values of a head of classes: each by itself, or all so that they add up
 // to 1.
 enum class LabelFunction : uint8_t { none, sigmoid, softmax };
@@ -86,6 +92,15 @@ struct ModelConfig {
     int64_t sliding_window = 0;   // 0: none
     std::vector<int64_t>
         layer_windows;  // one a layer: positions a query sees, itself included; 0: all
+    // One a layer: of the kind that the window is for, also where no position can leave it.
+    std::vector<bool> windowed_layers;
+    std::vector<LayerHeads> layer_heads;  // one a layer; empty: num_kv_heads and head_dim in all
+    bool values_are_keys = false;         // in layers of full attention, before norms and rotation
+    // The last ones, which have no keys and values of their own but those of the last layer of
+    // their kind before them.
+    int64_t num_sharing_layers = 0;
+    int64_t sharing_mlp_factor = 1;  // how much wider their MLPs are
+    int64_t layer_input_size = 0;    // of a vector that each layer adds for a token; 0: none
     RopeConfig rope;
     std::optional<RopeConfig>
         sliding_rope;  // of layers with a window, where they have their own (Gemma 3)
@@ -108,6 +123,7 @@ struct ModelConfig {
     double swiglu_alpha = 1.702;  // of experts that clamp (gpt-oss)
     double swiglu_limit = 7.0;
     std::vector<bool> sparse_layers;  // one a layer when num_experts > 0: has experts
+    bool experts_beside_mlp = false;  // and not in its place
     std::optional<LinearAttentionConfig> linear_attention;
     DType dtype = DType::f32;            // torch_dtype / dtype; float32 when absent
     std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
@@ -116,6 +132,16 @@ struct ModelConfig {
     bool quantized = false;          // the file describes quantized weights
     std::vector<std::string> notes;  // what was ignored, in words for the user
 
+    LayerHeads heads_of(size_t layer) const {
+        return layer_heads.empty() ? LayerHeads{num_kv_heads, head_dim} : layer_heads[layer];
+    }
+    // Of layers with full attention.
+    int64_t full_head_dim() const;
+    bool is_windowed(size_t layer) const {
+        return !windowed_layers.empty() && windowed_layers[layer];
+    }
+    // The layer whose keys and values this one shares; empty: it has its own.
+    std::optional<int32_t> shared_layer(size_t layer) const;
     // Whether this layer has linear attention instead of attention.
     bool is_linear(size_t layer) const {
         return linear_attention && linear_attention->layers[layer];

@@ -13,8 +13,8 @@
 namespace nvllm {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKinds = {"default", "linear", "dynamic",
-                                                    "llama3",  "yarn",   "longrope"};
+constexpr std::array<std::string_view, 7> kKinds = {"default", "linear",   "dynamic",     "llama3",
+                                                    "yarn",    "longrope", "proportional"};
 constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
@@ -51,6 +51,7 @@ std::string read_kind(const ConfigFields& scaling, const FamilyDefaults& family)
 
 double read_factor(const ConfigFields& scaling, const RopeConfig& rope, int64_t max_positions) {
     if (const auto factor = scaling.number("factor", 1e-6, kMaxFactor)) return *factor;
+    if (rope.kind == "proportional") return 1.0;
     // Absent, it follows from how far the positions were stretched.
     if (rope.kind == "yarn" || rope.kind == "longrope") {
         return static_cast<double>(max_positions) /

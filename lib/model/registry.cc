@@ -26,6 +26,7 @@ extern const FamilyRow kPhi3;
 extern const FamilyRow kGemma;
 extern const FamilyRow kGemma2;
 extern const FamilyRow kGemma3;
+extern const FamilyRow kGemma4;
 extern const FamilyRow kGlm;
 extern const FamilyRow kGlm4;
 extern const FamilyRow kCohere2;
@@ -53,12 +54,12 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,         &kMistral,   &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,        &kQwen2,
-    &kMiMo,          &kQwen3,     &kQwen3Moe,  &kQwen3Next,  &kQwen35,     &kQwen35Moe,  &kMixtral,
-    &kPhi3,          &kGemma,     &kGemma2,    &kGemma3,     &kGlm,        &kGlm4,       &kCohere2,
-    &kHunYuan,       &kNemotron,  &kOlmo2,     &kOlmo3,      &kExaone4,    &kSmolLm3,    &kGranite,
-    &kGraniteHybrid, &kInternLm3, &kErnie,     &kHelium,     &kGlm4Moe,    &kMiniMaxM2,  &kQwen2Moe,
-    &kGptOss,        &kGpt2,      &kBert,      &kRoberta,    &kXlmRoberta, &kDistilBert,
+    &kLlama,    &kMistral,       &kMinistral, &kMinistral3, &kSeedOss, &kCwm,        &kQwen2,
+    &kMiMo,     &kQwen3,         &kQwen3Moe,  &kQwen3Next,  &kQwen35,  &kQwen35Moe,  &kMixtral,
+    &kPhi3,     &kGemma,         &kGemma2,    &kGemma3,     &kGemma4,  &kGlm,        &kGlm4,
+    &kCohere2,  &kHunYuan,       &kNemotron,  &kOlmo2,      &kOlmo3,   &kExaone4,    &kSmolLm3,
+    &kGranite,  &kGraniteHybrid, &kInternLm3, &kErnie,      &kHelium,  &kGlm4Moe,    &kMiniMaxM2,
+    &kQwen2Moe, &kGptOss,        &kGpt2,      &kBert,       &kRoberta, &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

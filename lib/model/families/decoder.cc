@@ -39,6 +39,7 @@ bool have_one_geometry(const CacheLayout& one, const CacheLayout& other) {
 std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
     std::vector<CacheLayout> groups;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
+        if (blocks[layer].attention.kv_layer) continue;
         const CacheLayout layout = layout_of(blocks[layer]);
         auto group = std::ranges::find_if(
             groups, [&](const CacheLayout& known) { return have_one_geometry(known, layout); });
@@ -68,6 +69,13 @@ class Decoder final : public Model {
             cos_sin_.push_back(
                 rotary.cos_sin(*batch.context, batch.rows.positions, batch.rows.rope_choices));
         }
+        if (!parts_.layer_inputs) return;
+        const Context& context = *batch.context;
+        const TensorView embedded =
+            take_activations(context, {batch.tokens(), config_.hidden_size});
+        ops::embedding(context, parts_.token_embedding.view(), batch.token_ids,
+                       parts_.embedding_scale, embedded);
+        layer_inputs_ = parts_.layer_inputs->of_step(batch, embedded);
     }
 
     TensorView embed(const ForwardContext& batch) override {
@@ -87,6 +95,9 @@ class Decoder final : public Model {
     void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) override {
         const DecoderBlock& block = parts_.blocks[static_cast<size_t>(index)];
         block.apply(batch, index, block.rotary ? &cos_sin_[*block.rotary] : nullptr, hidden);
+        const int64_t size = parts_.layer_inputs ? parts_.layer_inputs->size : 0;
+        block.finish(*batch.context,
+                     size > 0 ? layer_inputs_.columns(index * size, size) : TensorView(), hidden);
     }
 
     ConstTensorView last_hidden(const ForwardContext& batch,
@@ -132,6 +143,7 @@ class Decoder final : public Model {
         size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
                        parts_.final_norm.bytes() + parts_.classifier.bytes() +
                        (parts_.tied ? 0 : parts_.head.bytes());
+        if (parts_.layer_inputs) bytes += parts_.layer_inputs->bytes();
         for (const DecoderBlock& block : parts_.blocks) bytes += block.bytes();
         return bytes;
     }
@@ -141,7 +153,9 @@ class Decoder final : public Model {
     ModelSettings settings_;
     DecoderParts parts_;
     std::vector<CacheLayout> groups_;
-    std::vector<CosSin> cos_sin_;  // of the current step, on its arena
+    // Of the current step, on its arena.
+    std::vector<CosSin> cos_sin_;
+    TensorView layer_inputs_;
 };
 
 }  // namespace

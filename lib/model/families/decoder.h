@@ -19,6 +19,7 @@ struct DecoderParts {
     float embedding_scale = 1.0f;
     Tensor position_embedding;     // [max_positions, hidden]; empty where positions are rotary
     std::vector<Rotary> rotaries;  // blocks name theirs
+    std::optional<LayerInputs> layer_inputs;  // which the blocks add
     std::vector<DecoderBlock> blocks;
     Norm final_norm;
     LinearWeight head;  // [hidden] → [vocab]; empty: the body alone was saved

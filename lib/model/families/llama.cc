@@ -30,6 +30,20 @@ std::string first_norm_of(const NormNames& norms) {
     return fmt::format("layers.0.{}.weight", name);
 }
 
+LayerInputs load_layer_inputs(const ModelConfig& config, WeightSource& source,
+                              const std::string& prefix, const LlamaBlocks& blocks) {
+    LayerInputs inputs;
+    inputs.size = config.layer_input_size;
+    const int64_t width = config.num_layers * inputs.size;
+    inputs.table =
+        load_table(source, prefix + "embed_tokens_per_layer.weight", config.vocab_size, width);
+    inputs.table_scale = embedding_scale(inputs.size, source.compute_type());
+    inputs.projection = load_linear(
+        source, {prefix + "per_layer_model_projection", config.hidden_size, width, false});
+    inputs.norm = blocks.norm(prefix + "per_layer_projection_norm", inputs.size);
+    return inputs;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& source,
@@ -52,6 +66,9 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
         parts.embedding_scale = static_cast<float>(config.embedding_scale);
     }
     parts.rotaries = blocks.rotaries(settings);
+    if (config.layer_input_size > 0) {
+        parts.layer_inputs = load_layer_inputs(config, source, traits.prefix, blocks);
+    }
     for (size_t index = 0; index < static_cast<size_t>(config.num_layers); ++index) {
         parts.blocks.push_back(
             blocks.block(fmt::format("{}layers.{}", traits.prefix, index), index));

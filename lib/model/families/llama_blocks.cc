@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -34,10 +35,11 @@ struct LlamaLoader {
                              config.norm_epsilon, traits.norm_form.weight_offset);
     }
 
-    LinearWeight query_key_value(const std::string& name, int64_t in) const {
-        const int64_t of_queries = config.num_heads * config.head_dim;
+    LinearWeight query_key_value(const std::string& name, int64_t in, size_t index) const {
+        const LayerHeads heads = config.heads_of(index);
+        const int64_t of_queries = config.num_heads * heads.head_dim;
         const int64_t width = traits.attention_gate ? 2 * of_queries : of_queries;
-        const int64_t kv_width = config.num_kv_heads * config.head_dim;
+        const int64_t kv_width = heads.kv_heads * heads.head_dim;
         const bool bias = config.attention_bias;
         if (traits.fused.query_key_value != nullptr) {
             return load_linear(source, {fmt::format("{}.{}", name, traits.fused.query_key_value),
@@ -47,27 +49,56 @@ struct LlamaLoader {
                                         ShardAxis::output,
                                         {width, kv_width, kv_width}});
         }
-        const std::vector<LinearSpec> parts = {
-            {name + ".q_proj", in, width, bias, ShardAxis::output},
-            {name + ".k_proj", in, kv_width, bias, ShardAxis::output},
-            {name + ".v_proj", in, kv_width, bias, ShardAxis::output}};
+        std::vector<LinearSpec> parts = {{name + ".q_proj", in, width, bias, ShardAxis::output}};
+        if (!config.shared_layer(index)) {
+            parts.push_back({name + ".k_proj", in, kv_width, bias, ShardAxis::output});
+            parts.push_back({name + (values_are_keys(index) ? ".k_proj" : ".v_proj"), in, kv_width,
+                             bias, ShardAxis::output});
+        }
         return load_linear(source, parts);
     }
 
-    Attention attention(const std::string& name, int64_t in, int64_t window) const {
-        const double plain_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
+    bool values_are_keys(size_t index) const {
+        return config.values_are_keys && !config.is_windowed(index);
+    }
+
+    // All ones.
+    Norm norm_without_weights(int64_t size) const {
+        const Tensor ones = Tensor::allocate(DType::f32, {size});
+        std::fill_n(ones.mutable_view().as<float>(), size, 1.0f);
+        Norm norm;
+        norm.weight = source.placed(ones);
+        norm.epsilon = static_cast<float>(config.norm_epsilon);
+        return norm;
+    }
+
+    // Their tensors may be there and are not used.
+    void pass_over_shared(const std::string& name) const {
+        for (const char* const part : {".k_proj", ".v_proj", ".k_norm", ".v_norm"}) {
+            source.pass_over(name + part);
+        }
+    }
+
+    Attention attention(const std::string& name, int64_t in, size_t index) const {
+        const LayerHeads heads = config.heads_of(index);
+        const double plain_scale = 1.0 / std::sqrt(static_cast<double>(heads.head_dim));
         Attention layer;
         layer.heads = config.num_heads;
-        layer.kv_heads = config.num_kv_heads;
-        layer.head_dim = config.head_dim;
+        layer.kv_heads = heads.kv_heads;
+        layer.head_dim = heads.head_dim;
+        layer.kv_layer = config.shared_layer(index);
+        if (layer.kv_layer) pass_over_shared(name);
         layer.has_output_gate = traits.attention_gate;
         layer.options.scale = static_cast<float>(config.attention_scale.value_or(plain_scale));
-        layer.options.window = window;
+        layer.options.window = config.layer_windows[index];
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
-        layer.query_key_value = query_key_value(name, in);
+        layer.query_key_value = query_key_value(name, in, index);
         layer.output = load_linear(
-            source, {name + ".o_proj", config.num_heads * config.head_dim, config.hidden_size,
+            source, {name + ".o_proj", config.num_heads * heads.head_dim, config.hidden_size,
                      config.attention_output_bias, ShardAxis::input});
+        if (traits.has_value_norm && !layer.kv_layer) {
+            layer.value_norm = norm_without_weights(heads.head_dim);
+        }
         layer.rope_pairs = traits.rope_pairs;
         if (traits.has_sinks) {
             layer.sinks = source.placed(as_float32(
@@ -75,12 +106,14 @@ struct LlamaLoader {
         }
         if (traits.query_key_norm) {
             const bool is_whole = *traits.query_key_norm == QueryKeyNorm::projections;
-            const auto size = [&](int64_t heads) {
-                return is_whole ? heads * config.head_dim : config.head_dim;
+            const auto size = [&](int64_t count) {
+                return is_whole ? count * heads.head_dim : heads.head_dim;
             };
             layer.norm_place = *traits.query_key_norm;
             layer.query_norm = query_key_norm(name, traits.query_norm, size(config.num_heads));
-            layer.key_norm = query_key_norm(name, traits.key_norm, size(config.num_kv_heads));
+            if (!layer.kv_layer) {
+                layer.key_norm = query_key_norm(name, traits.key_norm, size(heads.kv_heads));
+            }
         }
         layer.key_scale = load_scalar(source, name + ".k_scale", 1.0f);
         layer.value_scale = load_scalar(source, name + ".v_scale", 1.0f);
@@ -99,10 +132,12 @@ struct LlamaLoader {
         flows.push_back(std::move(flow));
     }
 
-    std::vector<std::string> attention_readers(const std::string& name) const {
+    std::vector<std::string> attention_readers(const std::string& name, size_t index) const {
         if (traits.fused.query_key_value != nullptr) {
             return {fmt::format("{}.{}", name, traits.fused.query_key_value)};
         }
+        if (config.shared_layer(index)) return {name + ".q_proj"};
+        if (values_are_keys(index)) return {name + ".q_proj", name + ".k_proj"};
         return {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
     }
 
@@ -123,12 +158,12 @@ struct LlamaLoader {
         const bool is_linear = config.is_linear(index);
         const std::string attention = block + ".self_attn";
         std::vector<std::string> readers =
-            is_linear ? states().readers(block) : attention_readers(attention);
+            is_linear ? states().readers(block) : attention_readers(attention, index);
         std::vector<std::string> of_mlp = mlps().readers(block, index);
         if (traits.is_parallel) readers.insert(readers.end(), of_mlp.begin(), of_mlp.end());
         std::vector<ChannelFlow> flows;
         add_norm_flow(block, traits.norms.before_attention, std::move(readers), flows);
-        if (!is_linear) flows.push_back(value_flow(attention));
+        if (!is_linear && !traits.has_value_norm) flows.push_back(value_flow(attention));
         add_norm_flow(block, traits.norms.before_mlp, std::move(of_mlp), flows);
         for (ChannelFlow& flow : mlps().flows(block, index)) flows.push_back(std::move(flow));
         return flows;
@@ -136,23 +171,45 @@ struct LlamaLoader {
 
     // All but the norm before the attention and the flows.
     DecoderBlock block_behind(const std::string& name, size_t index, int64_t in) const {
-        const int64_t window = config.layer_windows[index];
         DecoderBlock block;
         if (config.is_linear(index)) {
             block.state_layer = states().load(name, in);
         } else {
-            block.attention = attention(name + ".self_attn", in, window);
+            block.attention = attention(name + ".self_attn", in, index);
         }
         block.after_attention_norm = norm_of(name, traits.norms.after_attention);
         block.mlp_norm = norm_of(name, traits.norms.before_mlp);
         block.mlp = mlps().load(name, index);
+        if (config.experts_beside_mlp) block.experts_beside = experts_beside(name);
         block.after_mlp_norm = norm_of(name, traits.norms.after_mlp);
         block.is_parallel = traits.is_parallel;
         block.residual_scale = static_cast<float>(config.residual_scale);
         if (!config.is_linear(index) && config.rotates(static_cast<int64_t>(index))) {
-            block.rotary = window > 0 && config.sliding_rope ? 1 : 0;
+            block.rotary = config.is_windowed(index) && config.sliding_rope ? 1 : 0;
+        }
+        if (config.layer_input_size > 0) block.layer_input = layer_input(name);
+        if (traits.has_layer_scale) {
+            block.out_scale = load_scalar(source, name + ".layer_scalar", 1.0f);
         }
         return block;
+    }
+
+    ExpertsBeside experts_beside(const std::string& name) const {
+        ExpertsBeside beside{*norm_of(name, "post_feedforward_layernorm_1"), mlps().experts(name),
+                             *norm_of(name, "post_feedforward_layernorm_2")};
+        beside.experts.input_norm = norm_of(name, "pre_feedforward_layernorm_2");
+        return beside;
+    }
+
+    LayerInput layer_input(const std::string& name) const {
+        const int64_t hidden = config.hidden_size;
+        const int64_t size = config.layer_input_size;
+        LayerInput input;
+        input.gate = load_linear(source, {name + ".per_layer_input_gate", hidden, size, false});
+        input.activation = mlp_function_named(config.activation);
+        input.out = load_linear(source, {name + ".per_layer_projection", size, hidden, false});
+        input.norm = norm(name + ".post_per_layer_input_norm", hidden);
+        return input;
     }
 
     DecoderBlock block(const std::string& name, size_t index) const {
@@ -164,9 +221,9 @@ struct LlamaLoader {
 
     std::vector<Rotary> rotaries(const ModelSettings& settings) const {
         std::vector<Rotary> rotaries;
-        rotaries.emplace_back(source,
-                              rope_frequencies(config.rope, config.head_dim, config.max_positions,
-                                               settings.max_model_len));
+        rotaries.emplace_back(
+            source, rope_frequencies(config.rope, config.full_head_dim(), config.max_positions,
+                                     settings.max_model_len));
         if (config.sliding_rope) {
             rotaries.emplace_back(source,
                                   rope_frequencies(*config.sliding_rope, config.head_dim,

@@ -26,19 +26,21 @@ struct MlpNames {
 
 // What the experts of a sparse layer are called in a checkpoint.
 struct ExpertNames {
-    const char* layer;  // below the block: "mlp"
+    const char* layer;  // below the block: "mlp"; empty: they are the block's own
     const char* gate;
     const char* up;
     const char* down;
     // Where all experts are in two stacks.
     const char* in_stack = "experts.gate_up_proj";
     const char* down_stack = "experts.down_proj";
-    const char* router = "gate";        // below the layer, as what follows; a linear
-    bool has_router_bias = false;       // added to the logits
-    const char* choice_bias = nullptr;  // a tensor, on the choice alone; null: none
-    const char* shared = nullptr;       // an MLP for all tokens; null: none
-    bool has_own_mlp = false;           // the MLP for all tokens is the block's, not the layer's
-    const char* shared_gate = nullptr;  // a linear [hidden] → [1]; null: none
+    const char* router = "gate";         // below the layer, as what follows; a linear
+    bool has_router_bias = false;        // added to the logits
+    const char* choice_bias = nullptr;   // a tensor, on the choice alone; null: none
+    const char* router_scale = nullptr;  // a tensor [hidden], on what the router reads, normalised
+    const char* scales = nullptr;        // a tensor, on the weights of the experts
+    const char* shared = nullptr;        // an MLP for all tokens; null: none
+    bool has_own_mlp = false;            // the MLP for all tokens is the block's, not the layer's
+    const char* shared_gate = nullptr;   // a linear [hidden] → [1]; null: none
 };
 
 // What a checkpoint calls matrices that it stores as one; null: each has a matrix of its own.
@@ -86,7 +88,9 @@ struct LlamaTraits {
     // `experts.gate`: ops::clamped_swiglu(). Those of all are stored as stacks, [experts, in, out]
     // or as MXFP4's blocks and scales.
     bool clamped_experts = false;
-    bool has_sinks = false;  // of attention
+    bool has_sinks = false;        // of attention
+    bool has_layer_scale = false;  // DecoderBlock::out_scale
+    bool has_value_norm = false;   // a norm of each head's values, without weights
 };
 
 // As Llama itself calls them.

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "kernels/error.h"
@@ -143,7 +146,24 @@ Routing LlamaMlps::routing(const std::string& layer) const {
         routing.bias = values_of(source_, fmt::format("{}.{}", layer, traits_.experts.choice_bias),
                                  config_.num_experts);
     }
+    if (traits_.experts.scales != nullptr) {
+        routing.expert_scales = values_of(
+            source_, fmt::format("{}.{}", layer, traits_.experts.scales), config_.num_experts);
+    }
     return routing;
+}
+
+// Of what the router reads: a norm without weights, then factors of the channels.
+Norm LlamaMlps::router_norm(const std::string& name) const {
+    const int64_t hidden = config_.hidden_size;
+    std::vector<float> factors = values_of(source_, name, hidden);
+    for (float& factor : factors) factor /= std::sqrt(static_cast<float>(hidden));
+    const Tensor weight = Tensor::allocate(DType::f32, {hidden});
+    std::ranges::copy(factors, weight.mutable_view().as<float>());
+    Norm norm;
+    norm.weight = source_.placed(weight);
+    norm.epsilon = static_cast<float>(config_.norm_epsilon);
+    return norm;
 }
 
 std::string LlamaMlps::shared_name(const std::string& block) const {
@@ -167,6 +187,9 @@ MoeMlp LlamaMlps::sparse(const std::string& block) const {
         load_linear(source_, {fmt::format("{}.{}", name, names.router), config_.hidden_size,
                               config_.num_experts, names.has_router_bias});
     layer.routing = routing(name);
+    if (names.router_scale != nullptr) {
+        layer.router_norm = router_norm(fmt::format("{}.{}", name, names.router_scale));
+    }
     layer.computes_all = source_.hook() != nullptr;
     const std::string shared = shared_name(block);
     if (!shared.empty()) {
@@ -208,13 +231,13 @@ std::vector<ExpertLinears> LlamaMlps::expert_linears(const std::string& layer) c
 }
 
 std::string LlamaMlps::sparse_name(const std::string& block) const {
-    return fmt::format("{}.{}", block, traits_.experts.layer);
+    const std::string_view layer = traits_.experts.layer;
+    return layer.empty() ? block : fmt::format("{}.{}", block, layer);
 }
 
 std::variant<Mlp, MoeMlp> LlamaMlps::load(const std::string& block, size_t index) const {
     if (is_sparse(index)) return sparse(block);
-    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp,
-               config_.intermediate_size);
+    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp, width(index));
 }
 
 std::vector<std::string> LlamaMlps::mlp_readers(const std::string& name) const {
@@ -256,8 +279,7 @@ std::vector<ChannelFlow> LlamaMlps::flows(const std::string& block, size_t index
     std::vector<ChannelFlow> flows;
     if (!traits_.gated_mlp || traits_.clamped_experts) return flows;
     if (!is_sparse(index)) {
-        flows.push_back(
-            mlp_flow(fmt::format("{}.{}", block, traits_.mlp.layer), config_.intermediate_size));
+        flows.push_back(mlp_flow(fmt::format("{}.{}", block, traits_.mlp.layer), width(index)));
         return flows;
     }
     const std::string layer = sparse_name(block);

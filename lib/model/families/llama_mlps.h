@@ -21,6 +21,8 @@ class LlamaMlps {
 
     // That of block `index`, whose tensors begin with `block`: "model.layers.3".
     std::variant<Mlp, MoeMlp> load(const std::string& block, size_t index) const;
+    // The experts beside the MLP of a block.
+    MoeMlp experts(const std::string& block) const { return sparse(block); }
     // All linears of it that read what it reads.
     std::vector<std::string> readers(const std::string& block, size_t index) const;
     // The flows within it.
@@ -28,7 +30,12 @@ class LlamaMlps {
 
   private:
     bool is_sparse(size_t index) const {
-        return config_.num_experts > 0 && config_.sparse_layers[index];
+        return config_.num_experts > 0 && !config_.experts_beside_mlp &&
+               config_.sparse_layers[index];
+    }
+    int64_t width(size_t index) const {
+        return config_.intermediate_size *
+               (config_.shared_layer(index) ? config_.sharing_mlp_factor : 1);
     }
     std::string sparse_name(const std::string& block) const;
     // The name of the MLP for all tokens beside experts; empty: there is none.
@@ -38,6 +45,7 @@ class LlamaMlps {
     ChannelFlow mlp_flow(const std::string& name, int64_t inner) const;
     MoeMlp sparse(const std::string& block) const;
     Routing routing(const std::string& layer) const;
+    Norm router_norm(const std::string& name) const;
     std::vector<ExpertLinears> expert_linears(const std::string& layer) const;
     Mlp clamped_expert(const std::string& layer, int64_t expert) const;
     void name_fused_experts(const std::string& layer) const;

@@ -25,7 +25,7 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
                       const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const {
     const Context& context = *batch.context;
     const int64_t tokens = x.dim(0);
-    const KvLayer& layer = batch.kv[static_cast<size_t>(index)];
+    const KvLayer& layer = batch.kv[static_cast<size_t>(kv_layer.value_or(index))];
     const GroupTables& tables = batch.groups[static_cast<size_t>(layer.group)];
 
     const TensorView projected = take_activations(context, {tokens, query_key_value.out()});
@@ -33,7 +33,11 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     const TensorView inputs =
         has_output_gate ? without_gates(context, *this, projected) : projected;
     const TensorView queries = inputs.columns(0, heads * head_dim).split_last(heads);
-    prepare(context, cos_sin, inputs, tables.slots, layer);
+    if (kv_layer) {
+        prepare_queries(context, cos_sin, queries);
+    } else {
+        prepare(context, cos_sin, inputs, tables.slots, layer);
+    }
 
     const TensorView attended = take_activations(context, {tokens, heads, head_dim});
     ops::PagedAttentionOptions over_layer = options;
@@ -50,12 +54,25 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
 }
 
+void Attention::prepare_queries(const Context& context, const CosSin* cos_sin,
+                                const TensorView& queries) const {
+    if (query_norm) query_norm->apply(context, queries, queries);
+    if (cos_sin == nullptr) return;
+    ops::rope(context, cos_sin->cosines, cos_sin->sines, rope_pairs, queries);
+}
+
 ops::AttentionInputOptions Attention::prepare_apart(const Context& context, const CosSin* cos_sin,
                                                     const TensorView& projected) const {
     const TensorView queries = projected.columns(0, heads * head_dim);
     const TensorView keys = projected.columns(heads * head_dim, kv_heads * head_dim);
     ops::AttentionInputOptions input;
     input.pairs = rope_pairs;
+    if (value_norm) {
+        const TensorView values =
+            projected.columns((heads + kv_heads) * head_dim, kv_heads * head_dim)
+                .split_last(kv_heads);
+        value_norm->apply(context, values, values);
+    }
     if (query_norm && norm_place == QueryKeyNorm::projections) {
         query_norm->apply(context, queries, queries);
         key_norm->apply(context, keys, keys);
@@ -90,7 +107,8 @@ void Attention::prepare(const Context& context, const CosSin* cos_sin, const Ten
 
 size_t Attention::bytes() const {
     return query_key_value.bytes() + output.bytes() + sinks.bytes() +
-           (query_norm ? query_norm->bytes() : 0) + (key_norm ? key_norm->bytes() : 0);
+           (query_norm ? query_norm->bytes() : 0) + (key_norm ? key_norm->bytes() : 0) +
+           (value_norm ? value_norm->bytes() : 0);
 }
 
 }  // namespace nvllm

@@ -31,6 +31,10 @@ struct Attention {
     LinearWeight output;             // [heads * head_dim] → [hidden]
     std::optional<Norm> query_norm;  // rms norms over what norm_place says
     std::optional<Norm> key_norm;
+    std::optional<Norm> value_norm;  // of each head
+    // The layer whose keys and values these queries attend to; empty: this one. The projection then
+    // gives queries alone.
+    std::optional<int32_t> kv_layer;
     QueryKeyNorm norm_place = QueryKeyNorm::heads;
     ops::RopePairs rope_pairs = ops::RopePairs::halves;
     Tensor sinks;            // float32 [heads], of ops::PagedAttentionOptions; empty: none
@@ -56,6 +60,8 @@ struct Attention {
 
   private:
     // The steps that the op of prepare() does not have in their place, and what is left to it.
+    void prepare_queries(const Context& context, const CosSin* cos_sin,
+                         const TensorView& queries) const;
     ops::AttentionInputOptions prepare_apart(const Context& context, const CosSin* cos_sin,
                                              const TensorView& projected) const;
 };

@@ -45,6 +45,23 @@ size_t state_layer_bytes(const DecoderBlock& block) {
     return std::visit([](const auto& layer) { return layer.bytes(); }, *block.state_layer);
 }
 
+size_t experts_bytes(const DecoderBlock& block) {
+    if (!block.experts_beside) return 0;
+    const ExpertsBeside& beside = *block.experts_beside;
+    return beside.after_mlp.bytes() + beside.experts.bytes() + beside.after.bytes();
+}
+
+// `y`: what the MLP gave; then the sum of both.
+void add_experts(const Context& context, const ExpertsBeside& beside, const TensorView& hidden,
+                 const TensorView& y) {
+    beside.after_mlp.apply(context, y, y);
+    const ScratchArena::Scope scope(*context.scratch);
+    const TensorView out = take_activations(context, {y.dim(0), y.dim(1)});
+    beside.experts.apply(context, hidden, ops::MatmulOutput::overwrite, out);
+    beside.after.apply(context, out, out);
+    ops::add(context, out, y);
+}
+
 size_t norm_bytes(const std::optional<Norm>& norm) { return norm ? norm->bytes() : 0; }
 
 }  // namespace
@@ -77,18 +94,27 @@ void DecoderBlock::apply_mlp(const Context& context, const TensorView& hidden) c
     apply_residual(context, around, hidden,
                    [&](const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) {
                        std::visit([&](const auto& layer) { layer.apply(context, x, how, y); }, mlp);
+                       if (experts_beside) add_experts(context, *experts_beside, hidden, y);
                    });
+}
+
+void DecoderBlock::finish(const Context& context, const ConstTensorView& vector,
+                          const TensorView& hidden) const {
+    if (layer_input) layer_input->add(context, vector, hidden);
+    if (out_scale != 1.0f) ops::scale(context, out_scale, hidden);
 }
 
 bool DecoderBlock::is_capturable() const {
     const auto* const sparse = std::get_if<MoeMlp>(&mlp);
+    if (experts_beside && !experts_beside->experts.stack) return false;
     return sparse == nullptr || sparse->stack.has_value();
 }
 
 size_t DecoderBlock::bytes() const {
     return norm_bytes(attention_norm) + attention.bytes() + norm_bytes(after_attention_norm) +
            state_layer_bytes(*this) + norm_bytes(mlp_norm) + mlp_bytes(*this) +
-           norm_bytes(after_mlp_norm);
+           norm_bytes(after_mlp_norm) + (layer_input ? layer_input->bytes() : 0) +
+           experts_bytes(*this);
 }
 
 }  // namespace nvllm

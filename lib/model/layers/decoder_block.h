@@ -7,12 +7,20 @@
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
 #include "lib/model/layers/gated_delta_net.h"
+#include "lib/model/layers/layer_input.h"
 #include "lib/model/layers/mamba2.h"
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/layers/norm.h"
 
 namespace nvllm {
+
+// Experts of the residual whose results are added to those of the MLP.
+struct ExpertsBeside {
+    Norm after_mlp;  // of what the MLP gives
+    MoeMlp experts;  // with norms of what it reads
+    Norm after;      // of what the experts give
+};
 
 // A layer with a state.
 using StateLayer = std::variant<GatedDeltaNet, Mamba2>;
@@ -25,17 +33,23 @@ struct DecoderBlock {
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     std::optional<Norm> mlp_norm;              // alike
     std::variant<Mlp, MoeMlp> mlp;
+    std::optional<ExpertsBeside> experts_beside;
     std::optional<Norm> after_mlp_norm;
     // The MLP reads what attention reads, and both are added at once (GPT-J, Cohere). REQUIRES: an
     // attention_norm; no other one.
     bool is_parallel = false;
-    float residual_scale = 1.0f;   // on what is added to the residual (Granite)
-    std::optional<size_t> rotary;  // which of the model's rotary embeddings; empty: none
+    float residual_scale = 1.0f;            // on what is added to the residual (Granite)
+    std::optional<size_t> rotary;           // which of the model's rotary embeddings; empty: none
+    std::optional<LayerInput> layer_input;  // added at last
+    float out_scale = 1.0f;                 // on the residual behind it
     std::vector<ChannelFlow> flows;
 
     // hidden [tokens, hidden], in place. `cos_sin` is that of `rotary`, or null.
     void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const TensorView& hidden) const;
+    // What follows where there is a layer_input or an out_scale. vector: [tokens, size].
+    void finish(const Context& context, const ConstTensorView& vector,
+                const TensorView& hidden) const;
     // The feed-forward half of apply().
     void apply_mlp(const Context& context, const TensorView& hidden) const;
 

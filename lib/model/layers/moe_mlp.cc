@@ -28,9 +28,20 @@ struct TokensByExpert {
     float* weights;   // alike
 };
 
+// `x` itself where there is no norm.
+ConstTensorView normed(const Context& context, const std::optional<Norm>& norm,
+                       const ConstTensorView& x) {
+    if (!norm) return x;
+    const TensorView out = take_activations(context, {x.dim(0), x.dim(1)});
+    norm->apply(context, x, out);
+    return out;
+}
+
 TensorView router_logits(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
     const TensorView logits = take_values(context, DType::f32, {x.dim(0), layer.router.out()});
-    layer.router.apply(context, x, ops::MatmulOutput::overwrite, logits);
+    const ScratchArena::Scope scope(*context.scratch);
+    layer.router.apply(context, normed(context, layer.router_norm, x), ops::MatmulOutput::overwrite,
+                       logits);
     return logits;
 }
 
@@ -172,16 +183,19 @@ void MoeMlp::add_shared(const Context& context, const ConstTensorView& x,
     ops::add(context, out, y);
 }
 
-void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
-                          const TensorView& y) const {
-    const int64_t tokens = x.dim(0);
+void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& given,
+                          ops::MatmulOutput how, const TensorView& y) const {
+    const int64_t tokens = given.dim(0);
     if (stack) {
         const ScratchArena::Scope scope(*context.scratch);
-        stack->apply(context, router_logits(context, *this, x), routing, x, how, y);
+        const TensorView logits = router_logits(context, *this, given);
+        stack->apply(context, logits, routing, normed(context, input_norm, given), how, y);
         return;
     }
     const ScratchArena::Scope host_scope(host_scratch(context));
-    const Choices choices = route(context, *this, x);
+    const Choices choices = route(context, *this, given);
+    const ScratchArena::Scope scope_of_input(*context.scratch);
+    const ConstTensorView x = normed(context, input_norm, given);
     const TokensByExpert sorted = sort_by_expert(context, *this, tokens, choices);
     const PlacedChoices placed = place(context, sorted, tokens * routing.experts_per_token);
     if (how == ops::MatmulOutput::overwrite) clear(context, y);
@@ -204,7 +218,9 @@ void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& x, ops:
 }
 
 size_t MoeMlp::bytes() const {
-    size_t bytes = router.bytes() + (stack ? stack->bytes() : 0);
+    size_t bytes = router.bytes() + (stack ? stack->bytes() : 0) +
+                   (router_norm ? router_norm->bytes() : 0) +
+                   (input_norm ? input_norm->bytes() : 0);
     for (const Mlp& expert : experts) bytes += expert.bytes();
     if (shared) bytes += shared->bytes() + shared_gate.bytes();
     return bytes;

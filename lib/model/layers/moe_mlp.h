@@ -7,13 +7,17 @@
 
 #include "lib/model/layers/expert_stack.h"
 #include "lib/model/layers/mlp.h"
+#include "lib/model/layers/norm.h"
+#include "lib/model/layers/routing.h"
 
 namespace nvllm {
 
 // (Shazeer et al. 2017; Jiang et al. 2024, Mixtral)
 struct MoeMlp {
-    LinearWeight router;       // [hidden] → [experts]
-    std::vector<Mlp> experts;  // one by one, or
+    std::optional<Norm> router_norm;  // of what the router reads
+    std::optional<Norm> input_norm;   // of what the experts read
+    LinearWeight router;              // [hidden] → [experts]
+    std::vector<Mlp> experts;         // one by one, or
     std::optional<ExpertStack> stack;
     Routing routing;
     std::optional<Mlp> shared;  // an expert that all tokens go to

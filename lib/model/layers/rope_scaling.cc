@@ -119,6 +119,17 @@ double longrope_attention_factor(const RopeConfig& rope, int64_t original) {
     return std::sqrt(1.0 + std::log(rope.factor) / std::log(static_cast<double>(original)));
 }
 
+// As of the whole head, of which the last dimensions are turned by nothing (Gemma 4).
+std::vector<float> proportional_frequencies(const RopeConfig& rope, int64_t head_dim) {
+    const auto rotated =
+        static_cast<size_t>(rope.partial_rotary_factor * static_cast<double>(head_dim) / 2.0);
+    std::vector<float> values = plain_frequencies(rope.theta, head_dim);
+    for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = i < rotated ? values[i] / static_cast<float>(rope.factor) : 0.0f;
+    }
+    return values;
+}
+
 int64_t original_positions(const RopeConfig& rope, int64_t max_positions) {
     return rope.original_max_positions > 0 ? rope.original_max_positions : max_positions;
 }
@@ -137,6 +148,7 @@ RopeFrequencies frequencies_of(const RopeConfig& rope, int64_t head_dim, int64_t
     const auto rotary =
         static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
     const int64_t original = original_positions(rope, max_positions);
+    if (rope.kind == "proportional") return {proportional_frequencies(rope, head_dim)};
     if (rope.kind == "linear") {
         std::vector<float> values = plain_frequencies(rope.theta, rotary);
         for (float& value : values) value /= static_cast<float>(rope.factor);

@@ -84,6 +84,9 @@ void choose_experts(const Routing& routing, std::span<float> logits, int32_t* ex
         if (routing.normalize_weights) weight /= sum;
         weight *= routing.weight_scale;
     }
+    for (size_t rank = 0; rank < chosen.size() && !routing.expert_scales.empty(); ++rank) {
+        chosen[rank] *= routing.expert_scales[static_cast<size_t>(experts[rank])];
+    }
 }
 
 }  // namespace nvllm

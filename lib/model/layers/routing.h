@@ -25,11 +25,13 @@ struct Routing {
     int64_t num_groups = 1;
     int64_t groups_per_token = 1;
     float weight_scale = 1.0f;  // on the weights at last
+    // On the weight of each expert, alike; empty: nothing. float32 [experts]
+    std::vector<float> expert_scales = {};
 
     // Whether ops::route() does it.
     bool is_plain() const {
         return scores == RouterScores::softmax && bias.empty() && num_groups == 1 &&
-               weight_scale == 1.0f;
+               weight_scale == 1.0f && expert_scales.empty();
     }
 };
 
