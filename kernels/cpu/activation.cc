@@ -15,6 +15,8 @@ static_assert(static_cast<int>(ops::Activation::gelu_tanh) ==
 static_assert(static_cast<int>(ops::Activation::relu) == static_cast<int>(ActivationKind::relu));
 static_assert(static_cast<int>(ops::Activation::sigmoid) ==
               static_cast<int>(ActivationKind::sigmoid));
+static_assert(static_cast<int>(ops::Activation::identity) ==
+              static_cast<int>(ActivationKind::identity));
 
 }  // namespace
 

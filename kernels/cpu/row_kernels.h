@@ -132,6 +132,8 @@ struct RowKernels {
             return S::mul(x, VectorMath<S>::sigmoid(S::mul(inner, S::set(1.5957691216f))));
         } else if constexpr (kind == ActivationKind::sigmoid) {
             return VectorMath<S>::sigmoid(x);
+        } else if constexpr (kind == ActivationKind::identity) {
+            return x;
         } else {
             return S::max(S::zero(), x);
         }

@@ -27,6 +27,8 @@ __device__ __forceinline__ float apply(Activation function, float x) {
             return x < 0.0f ? 0.0f : x;  // what is no number stays none
         case Activation::sigmoid:
             return 1.0f / (1.0f + expf(-x));
+        case Activation::identity:
+            return x;
     }
     return x;
 }

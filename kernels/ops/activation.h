@@ -7,8 +7,8 @@
 namespace nvllm::ops {
 
 // The names config.json uses: silu; gelu (by erf); gelu_tanh (gelu_new, gelu_pytorch_tanh); relu;
-// sigmoid, the logistic function.
-enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid };
+// sigmoid, the logistic function; identity, x itself.
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid, identity };
 
 // out = f(x). activations [tokens, width]; may be the same view.
 void activation(const Context& context, Activation function, const ConstTensorView& x,

@@ -32,7 +32,7 @@ enum class RotatedLayers : uint8_t {
 };
 
 // Which keys describe the layers with linear attention.
-enum class LinearAttentionKeys : uint8_t { none, linear, mamba };
+enum class LinearAttentionKeys : uint8_t { none, linear, mamba, conv };
 
 // What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
 struct FamilyDefaults {
@@ -54,7 +54,8 @@ struct FamilyDefaults {
     const char* epsilon_key = "rms_norm_eps";  // null: no key changes it
     int64_t intermediate_per_hidden = 0;  // width of the MLP where the key is absent; 0: required
     int64_t intermediate_size = 0;        // where the key is absent; 0: by the row above
-    int64_t mlp_matrices = 3;             // of a decoder; 2: not gated
+    bool adjusts_intermediate_size = false;  // where block_auto_adjust_ff_dim is absent
+    int64_t mlp_matrices = 3;                // of a decoder; 2: not gated
     bool tied = false;
     const char* attention_bias_key = "attention_bias";  // on q, k, v
     bool attention_bias = false;                        // where the key is absent

@@ -1,4 +1,4 @@
-// Two dialects of the same sizes.
+// Three dialects.
 #include "lib/checkpoint/linear_attention_config.h"
 
 #include <fmt/format.h>
@@ -25,8 +25,9 @@ std::vector<bool> listed_layers(const ConfigFields& fields, const ModelConfig& c
     const auto types = fields.texts("layer_types");
     if (!types) return linear;
     for (const std::string& type : *types) {
-        // As transformers calls them since version 5, and as published files of Granite 4 do.
-        const bool is_linear = type == "linear_attention" || type == "mamba";
+        // As transformers calls them since version 5, as published files of Granite 4 do, and
+        // LFM2's.
+        const bool is_linear = type == "linear_attention" || type == "mamba" || type == "conv";
         if (!is_linear && type != "full_attention" && type != "attention") {
             fields.refuse("layer_types", fmt::format("layers of type {} are not supported",
                                                      quoted_for_message(type)));
@@ -89,7 +90,7 @@ void check_time_steps(const ConfigFields& fields) {
 
 LinearAttentionConfig read_mamba(const ConfigFields& fields, const ModelConfig& config) {
     LinearAttentionConfig linear;
-    linear.is_mamba = true;
+    linear.kind = LinearAttentionConfig::Kind::mamba2;
     linear.value_heads = fields.integer("mamba_n_heads", 1, kMaxHeads).value_or(128);
     linear.key_heads = fields.integer("mamba_n_groups", 1, kMaxHeads).value_or(1);
     linear.key_dim = fields.integer("mamba_d_state", 1, kMaxHeadDim).value_or(256);
@@ -120,13 +121,41 @@ LinearAttentionConfig read_mamba(const ConfigFields& fields, const ModelConfig& 
     return linear;
 }
 
+LinearAttentionConfig read_short_conv(const ConfigFields& fields, const ModelConfig& config) {
+    LinearAttentionConfig linear;
+    linear.kind = LinearAttentionConfig::Kind::short_conv;
+    linear.conv_taps = fields.integer("conv_L_cache", 2, kMaxTaps).value_or(3);
+    linear.conv_bias = fields.boolean("conv_bias").value_or(false);
+    linear.projection_bias = linear.conv_bias;
+    linear.layers = listed_layers(fields, config);
+    const bool has_indices = fields.has("full_attn_idxs");
+    const std::vector<int64_t> full = fields.integers("full_attn_idxs");
+    if (!linear.layers.empty()) return linear;
+    linear.layers.assign(static_cast<size_t>(config.num_layers), has_indices);
+    for (const int64_t layer : full) {
+        if (layer < 0 || layer >= config.num_layers) {
+            fields.refuse("full_attn_idxs", "it names a layer that is not there");
+        }
+        linear.layers[static_cast<size_t>(layer)] = false;
+    }
+    return linear;
+}
+
 }  // namespace
 
 LinearAttentionConfig read_linear_attention(const ConfigFields& fields,
                                             const FamilyDefaults& family,
                                             const ModelConfig& config) {
-    return family.linear_attention == LinearAttentionKeys::mamba ? read_mamba(fields, config)
-                                                                 : read_delta_net(fields, config);
+    switch (family.linear_attention) {
+        case LinearAttentionKeys::mamba:
+            return read_mamba(fields, config);
+        case LinearAttentionKeys::conv:
+            return read_short_conv(fields, config);
+        case LinearAttentionKeys::linear:
+        case LinearAttentionKeys::none:
+            break;
+    }
+    return read_delta_net(fields, config);
 }
 
 }  // namespace nvllm

@@ -1,5 +1,5 @@
 // Settings of layers with linear attention out of config.json: those of Qwen3-Next and Qwen3.5
-// (linear_key_head_dim, ...), and those of Mamba-2 (mamba_d_state, ...).
+// (linear_key_head_dim, ...), those of Mamba-2 (mamba_d_state, ...), and of LFM2 (conv_L_cache).
 #pragma once
 
 #include "lib/checkpoint/config_fields.h"

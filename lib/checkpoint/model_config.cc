@@ -60,6 +60,21 @@ int64_t required(const ConfigFields& fields, const FamilyDefaults& family, int64
     return fallback;
 }
 
+// LFM2's width follows from another one, as Llama's first code had it.
+void adjust_intermediate_size(const ConfigFields& fields, const FamilyDefaults& family,
+                              ModelConfig& config) {
+    const auto given = fields.integer("block_ff_dim", 1, kMaxIntermediate);
+    const double factor = fields.number("block_ffn_dim_multiplier", 1e-6, 1e6).value_or(1.0);
+    const int64_t step = fields.integer("block_multiple_of", 1, kMaxIntermediate).value_or(256);
+    const bool is_adjusted =
+        fields.boolean("block_auto_adjust_ff_dim").value_or(family.adjusts_intermediate_size);
+    if (given) config.intermediate_size = *given;
+    if (!is_adjusted) return;
+    const auto width =
+        static_cast<int64_t>(factor * static_cast<double>(2 * config.intermediate_size / 3));
+    config.intermediate_size = (width + step - 1) / step * step;
+}
+
 void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.vocab_size = required(fields, family, family.vocab_size, {"vocab_size"}, kMaxVocab);
     config.hidden_size = required(fields, family, 0, {"hidden_size", "n_embd", "dim"}, kMaxHidden);
@@ -75,6 +90,7 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
                  family.intermediate_size > 0 ? family.intermediate_size
                                               : family.intermediate_per_hidden * config.hidden_size,
                  {"intermediate_size", "n_inner", "hidden_dim"}, kMaxIntermediate);
+    adjust_intermediate_size(fields, family, config);
 }
 
 void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
@@ -121,6 +137,8 @@ void read_switches(const ConfigFields& fields, const FamilyDefaults& family, Mod
         config.activation = family.activation;
     }
     config.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(family.tied);
+    // As LFM2's files say it.
+    if (const auto tied = fields.boolean("tie_embedding")) config.tie_word_embeddings = *tied;
     config.attention_bias =
         fields.boolean(family.attention_bias_key).value_or(family.attention_bias);
     if (family.output_bias_key != nullptr) {
@@ -299,7 +317,9 @@ std::vector<bool> read_sparse_layers(const ConfigFields& fields, int64_t absent,
                                      const ModelConfig& config) {
     std::vector<bool> sparse;
     const int64_t step = fields.integer("decoder_sparse_step", 1, kMaxLayers).value_or(1);
-    const int64_t first = fields.integer("first_k_dense_replace", 0, kMaxLayers).value_or(absent);
+    const int64_t first =
+        any_integer(fields, {"first_k_dense_replace", "num_dense_layers"}, 0, kMaxLayers)
+            .value_or(absent);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         sparse.push_back(layer >= first && (layer + 1) % step == 0);
     }
@@ -371,6 +391,7 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
             .value_or(family.shared_expert_width + num_shared * config.expert_intermediate_size);
     config.swiglu_alpha = fields.number("swiglu_alpha", -1e6, 1e6).value_or(config.swiglu_alpha);
     config.swiglu_limit = fields.number("swiglu_limit", 1e-6, 1e30).value_or(config.swiglu_limit);
+    config.has_choice_bias = fields.boolean("use_expert_bias").value_or(true);
     config.sparse_layers = read_sparse_layers(fields, family.first_dense_layers, config);
 }
 
@@ -664,6 +685,9 @@ std::optional<int32_t> ModelConfig::shared_layer(size_t layer) const {
 
 int64_t ModelConfig::of_linear_attention() const {
     const LinearAttentionConfig& linear = *linear_attention;
+    if (linear.kind == LinearAttentionConfig::Kind::short_conv) {
+        return hidden_size * (4 * hidden_size + linear.conv_taps);
+    }
     const int64_t keys = linear.key_heads * linear.key_dim;
     const int64_t values = linear.value_heads * linear.value_dim;
     return hidden_size * (2 * keys + 3 * values + 2 * linear.value_heads) +

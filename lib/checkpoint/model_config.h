@@ -33,10 +33,12 @@ struct RopeConfig {
     double query_beta = 0.0;  // queries grow with the log of the position (Ministral 3); 0: not
 };
 
-// Layers with a state instead of keys and values: the gated delta rule behind a short convolution,
-// or Mamba-2, whose groups are heads of keys.
+// Layers with a state instead of keys and values: the gated delta rule behind a short convolution;
+// Mamba-2, whose groups are heads of keys; or the convolution alone, between gates, which has no
+// sizes but its taps.
 struct LinearAttentionConfig {
-    bool is_mamba = false;
+    enum class Kind : uint8_t { delta_net, mamba2, short_conv };
+    Kind kind = Kind::delta_net;
     int64_t key_heads = 0;
     int64_t value_heads = 0;  // a multiple of key_heads
     int64_t key_dim = 0;      // of a head
@@ -124,6 +126,7 @@ struct ModelConfig {
     double swiglu_limit = 7.0;
     std::vector<bool> sparse_layers;  // one a layer when num_experts > 0: has experts
     bool experts_beside_mlp = false;  // and not in its place
+    bool has_choice_bias = true;      // of experts, where a family leaves it to its config
     std::optional<LinearAttentionConfig> linear_attention;
     DType dtype = DType::f32;            // torch_dtype / dtype; float32 when absent
     std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it

@@ -12,8 +12,8 @@ using ops::Activation;
 
 namespace {
 
-constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh,
-                               Activation::relu, Activation::sigmoid};
+constexpr Activation kAll[] = {Activation::silu, Activation::gelu,    Activation::gelu_tanh,
+                               Activation::relu, Activation::sigmoid, Activation::identity};
 
 std::vector<float> interesting_values() {
     std::vector<float> values = testing::Random(7).values(3000, 10.0f);

@@ -53,6 +53,8 @@ inline double activation(nvllm::ops::Activation function, double x) {
             return std::max(x, 0.0);
         case nvllm::ops::Activation::sigmoid:
             return 1 / (1 + std::exp(-x));
+        case nvllm::ops::Activation::identity:
+            return x;
     }
     return 0;
 }

@@ -24,8 +24,8 @@ enum class KvType : uint8_t { f32, bf16, f16, f8_e4m3, i8 };
 constexpr size_t kNumKvTypes = 5;
 
 // The functions of the MLP, as ops::Activation.
-enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid };
-constexpr size_t kNumActivations = 5;
+enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid, identity };
+constexpr size_t kNumActivations = 6;
 
 // Most columns of a block, and of one whose weights are read as streams.
 constexpr int64_t kMaxMatmulColumns = 96;

@@ -19,7 +19,7 @@ CacheLayout layout_of(const DecoderBlock& block) {
         constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
         layout.kind = CacheLayout::Kind::state;
         layout.state_bytes =
-            std::visit([](const auto& layer) { return layer.sizes.state(); }, *block.state_layer) *
+            std::visit([](const auto& layer) { return layer.state_values(); }, *block.state_layer) *
             kBytes;
         return layout;
     }

@@ -73,7 +73,7 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
         parts.blocks.push_back(
             blocks.block(fmt::format("{}layers.{}", traits.prefix, index), index));
     }
-    parts.final_norm = blocks.norm(traits.prefix + "norm", config.hidden_size);
+    parts.final_norm = blocks.norm(traits.prefix + traits.final_norm, config.hidden_size);
     parts.logit_scale = static_cast<float>(config.logit_scale);
     parts.logit_soft_cap = static_cast<float>(config.logit_soft_cap);
     load_head(source, config, names, parts);

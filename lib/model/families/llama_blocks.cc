@@ -93,9 +93,9 @@ struct LlamaLoader {
         layer.options.window = config.layer_windows[index];
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
         layer.query_key_value = query_key_value(name, in, index);
-        layer.output = load_linear(
-            source, {name + ".o_proj", config.num_heads * heads.head_dim, config.hidden_size,
-                     config.attention_output_bias, ShardAxis::input});
+        layer.output = load_linear(source, {fmt::format("{}.{}", name, traits.attention_output),
+                                            config.num_heads * heads.head_dim, config.hidden_size,
+                                            config.attention_output_bias, ShardAxis::input});
         if (traits.has_value_norm && !layer.kv_layer) {
             layer.value_norm = norm_without_weights(heads.head_dim);
         }
@@ -148,7 +148,8 @@ struct LlamaLoader {
         const bool is_fused = traits.fused.query_key_value != nullptr;
         ChannelFlow flow = flow_from_linear(
             is_fused ? fmt::format("{}.{}", name, traits.fused.query_key_value) : name + ".v_proj",
-            is_fused ? width + kv_width : 0, kv_width, name + ".o_proj");
+            is_fused ? width + kv_width : 0, kv_width,
+            fmt::format("{}.{}", name, traits.attention_output));
         flow.columns_per_channel = width / kv_width;
         return flow;
     }

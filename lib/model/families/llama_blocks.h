@@ -75,7 +75,9 @@ struct LlamaTraits {
     ops::RopePairs rope_pairs = ops::RopePairs::halves;
     FusedNames fused = {};  // none
     MlpNames mlp = {};
+    const char* attention_output = "o_proj";  // below attention
     const char* state_layer = "linear_attn";  // below the block
+    const char* final_norm = "norm";          // below the prefix
     NormNames norms = {};
     NormForm norm_form = {};
     bool is_parallel = false;       // DecoderBlock::is_parallel

@@ -142,7 +142,7 @@ Routing LlamaMlps::routing(const std::string& layer) const {
     routing.num_groups = config_.num_expert_groups;
     routing.groups_per_token = config_.expert_groups_per_token;
     routing.weight_scale = static_cast<float>(config_.expert_weight_scale);
-    if (traits_.experts.choice_bias != nullptr) {
+    if (traits_.experts.choice_bias != nullptr && config_.has_choice_bias) {
         routing.bias = values_of(source_, fmt::format("{}.{}", layer, traits_.experts.choice_bias),
                                  config_.num_experts);
     }

@@ -7,6 +7,8 @@
 
 namespace nvllm {
 
+using Kind = LinearAttentionConfig::Kind;
+
 LinearAttentionSizes LlamaStates::sizes() const {
     const LinearAttentionConfig& given = *config_.linear_attention;
     return {given.key_heads, given.value_heads, given.key_dim, given.value_dim, given.conv_taps};
@@ -14,9 +16,8 @@ LinearAttentionSizes LlamaStates::sizes() const {
 
 std::vector<std::pair<const char*, int64_t>> LlamaStates::inputs() const {
     const LinearAttentionSizes of = sizes();
-    if (config_.linear_attention->is_mamba) {
-        return {{"in_proj", of.values() + of.channels() + of.heads}};
-    }
+    if (is(Kind::short_conv)) return {{"in_proj", 3 * config_.hidden_size}};
+    if (is(Kind::mamba2)) return {{"in_proj", of.values() + of.channels() + of.heads}};
     if (traits_.fused.delta_net) {
         return {{"in_proj_qkvz", of.channels() + of.values()}, {"in_proj_ba", 2 * of.heads}};
     }
@@ -36,10 +37,10 @@ LinearWeight LlamaStates::load_inputs(const std::string& name, int64_t in) const
 }
 
 // Stored as [channels, 1, taps]; here [taps, channels].
-Tensor LlamaStates::convolution(const std::string& name) const {
-    const LinearAttentionSizes of = sizes();
-    const Tensor stored = source_.read(name, {of.channels(), 1, of.taps}, WeightRole::matrix);
-    const ConstTensorView by_channel = stored.view().reshaped({of.channels(), of.taps});
+Tensor LlamaStates::convolution(const std::string& name, int64_t channels) const {
+    const int64_t taps = config_.linear_attention->conv_taps;
+    const Tensor stored = source_.read(name, {channels, 1, taps}, WeightRole::matrix);
+    const ConstTensorView by_channel = stored.view().reshaped({channels, taps});
     const Tensor matrix = Tensor::borrow(by_channel, std::make_shared<Tensor>(stored));
     return source_.placed(transposed(source_, as_float32(source_, matrix)));
 }
@@ -55,7 +56,7 @@ GatedDeltaNet LlamaStates::delta_net(const std::string& name, int64_t in) const 
     layer.in = load_inputs(name, in);
     layer.out = load_linear(source_,
                             {name + ".out_proj", layer.sizes.values(), config_.hidden_size, false});
-    layer.conv_taps = convolution(name + ".conv1d.weight");
+    layer.conv_taps = convolution(name + ".conv1d.weight", layer.sizes.channels());
     layer.a_log = vector(name + ".A_log", layer.sizes.heads);
     layer.dt_bias = vector(name + ".dt_bias", layer.sizes.heads);
     layer.activation = mlp_function_named(config_.activation).function;
@@ -92,7 +93,7 @@ Mamba2 LlamaStates::mamba(const std::string& name, int64_t in) const {
     layer.in = load_inputs(name, in);
     layer.out = load_linear(source_, {name + ".out_proj", layer.sizes.values(), config_.hidden_size,
                                       given.projection_bias});
-    layer.conv_taps = convolution(name + ".conv1d.weight");
+    layer.conv_taps = convolution(name + ".conv1d.weight", layer.sizes.channels());
     if (given.conv_bias) layer.conv_bias = vector(name + ".conv1d.bias", layer.sizes.channels());
     layer.a_log = vector(name + ".A_log", layer.sizes.heads);
     layer.dt_bias = vector(name + ".dt_bias", layer.sizes.heads);
@@ -102,9 +103,23 @@ Mamba2 LlamaStates::mamba(const std::string& name, int64_t in) const {
     return layer;
 }
 
+ShortConv LlamaStates::short_conv(const std::string& name, int64_t in) const {
+    const LinearAttentionConfig& given = *config_.linear_attention;
+    ShortConv layer;
+    layer.channels = config_.hidden_size;
+    layer.taps = given.conv_taps;
+    layer.in = load_inputs(name, in);
+    layer.conv_taps = convolution(name + ".conv.weight", layer.channels);
+    if (given.conv_bias) layer.conv_bias = vector(name + ".conv.bias", layer.channels);
+    layer.out = load_linear(
+        source_, {name + ".out_proj", layer.channels, config_.hidden_size, given.projection_bias});
+    return layer;
+}
+
 StateLayer LlamaStates::load(const std::string& block, int64_t in) const {
     const std::string name = fmt::format("{}.{}", block, traits_.state_layer);
-    if (config_.linear_attention->is_mamba) return mamba(name, in);
+    if (is(Kind::short_conv)) return short_conv(name, in);
+    if (is(Kind::mamba2)) return mamba(name, in);
     return delta_net(name, in);
 }
 

@@ -24,13 +24,17 @@ class LlamaStates {
     std::vector<std::string> readers(const std::string& block) const;
 
   private:
+    bool is(LinearAttentionConfig::Kind kind) const {
+        return config_.linear_attention->kind == kind;
+    }
     LinearAttentionSizes sizes() const;
     GatedDeltaNet delta_net(const std::string& name, int64_t in) const;
     Mamba2 mamba(const std::string& name, int64_t in) const;
+    ShortConv short_conv(const std::string& name, int64_t in) const;
     // Below the layer, and their rows.
     std::vector<std::pair<const char*, int64_t>> inputs() const;
     LinearWeight load_inputs(const std::string& name, int64_t in) const;
-    Tensor convolution(const std::string& name) const;
+    Tensor convolution(const std::string& name, int64_t channels) const;
     Tensor vector(const std::string& name, int64_t size) const;
     std::vector<Norm> norms_of_groups(const std::string& name) const;
 

@@ -12,6 +12,7 @@
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/layers/norm.h"
+#include "lib/model/layers/short_conv.h"
 
 namespace nvllm {
 
@@ -23,7 +24,7 @@ struct ExpertsBeside {
 };
 
 // A layer with a state.
-using StateLayer = std::variant<GatedDeltaNet, Mamba2>;
+using StateLayer = std::variant<GatedDeltaNet, Mamba2, ShortConv>;
 
 struct DecoderBlock {
     std::optional<Norm> attention_norm;  // of what attention reads; empty: it reads the residual

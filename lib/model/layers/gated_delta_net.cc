@@ -72,7 +72,7 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
                           ops::MatmulOutput how, const TensorView& y) const {
     const Context& context = *batch.context;
     const int64_t tokens = x.dim(0);
-    const LayerStates states = states_of_layer(batch, index, sizes);
+    const LayerStates states(batch, index, sizes);
 
     const TensorView all = take_activations(context, {tokens, in.out()});
     in.apply(context, x, ops::MatmulOutput::overwrite, all);

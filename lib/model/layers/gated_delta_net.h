@@ -30,6 +30,8 @@ struct GatedDeltaNet {
     void apply(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
                ops::MatmulOutput how, const TensorView& y) const;
 
+    // Float32 values that a slot has for it.
+    int64_t state_values() const { return sizes.state(); }
     size_t bytes() const;
 };
 

@@ -6,6 +6,7 @@
 
 #include "kernels/ops/linear_attention.h"
 #include "lib/model/model.h"
+#include "lib/tensor/tensor.h"
 
 namespace nvllm {
 
@@ -26,31 +27,44 @@ struct LinearAttentionSizes {
     int64_t state() const { return conv_state() + heads * key_dim * value_dim; }
 };
 
-// The parts of the states that one layer has of all slots, and which of them the batch's sequences
-// have.
+// The slots of the batch's sequences in the group of a layer.
+inline ops::StateRows state_rows(const ForwardContext& batch, const KvLayer& layer) {
+    return {batch.query_start_loc, batch.seq_lens,
+            batch.groups[static_cast<size_t>(layer.group)].block_tables};
+}
+
+// Values from `first` on of the state that a layer has in each slot; `shape`: [slots, ...].
+inline TensorView part_of_states(const KvLayer& layer, int64_t first,
+                                 std::initializer_list<int64_t> shape) {
+    // In a dry run there is no memory.
+    float* const begin = layer.state.data == nullptr ? nullptr : layer.state.as<float>() + first;
+    TensorView part(begin, ViewLayout::dense(DType::f32, shape, layer.state.device));
+    part.strides[0] = layer.state.stride(0);
+    return part;
+}
+
+// The parts that linear attention has.
 struct LayerStates {
+    LayerStates(const ForwardContext& batch, int32_t index, const LinearAttentionSizes& sizes)
+        : LayerStates(batch, batch.kv[static_cast<size_t>(index)], sizes) {}
+
     ops::StateRows rows;
     TensorView of_conv;   // float32 [slots, taps - 1, channels]
     TensorView of_heads;  // float32 [slots, heads, key_dim, value_dim]
+
+  private:
+    LayerStates(const ForwardContext& batch, const KvLayer& layer,
+                const LinearAttentionSizes& sizes)
+        : rows(state_rows(batch, layer)),
+          of_conv(part_of_states(layer, 0, {layer.state.dim(0), sizes.taps - 1, sizes.channels()})),
+          of_heads(
+              part_of_states(layer, sizes.conv_state(),
+                             {layer.state.dim(0), sizes.heads, sizes.key_dim, sizes.value_dim})) {}
 };
 
-inline LayerStates states_of_layer(const ForwardContext& batch, int32_t index,
-                                   const LinearAttentionSizes& sizes) {
-    const KvLayer& layer = batch.kv[static_cast<size_t>(index)];
-    const TensorView& state = layer.state;
-    // Columns from `first` on of each slot's state.
-    const auto part = [&](int64_t first, std::initializer_list<int64_t> shape) {
-        // In a dry run there is no memory.
-        float* const begin = state.data == nullptr ? nullptr : state.as<float>() + first;
-        TensorView view(begin, ViewLayout::dense(DType::f32, shape, state.device));
-        view.strides[0] = state.stride(0);
-        return view;
-    };
-    const int64_t slots = state.dim(0);
-    return {{batch.query_start_loc, batch.seq_lens,
-             batch.groups[static_cast<size_t>(layer.group)].block_tables},
-            part(0, {slots, sizes.taps - 1, sizes.channels()}),
-            part(sizes.conv_state(), {slots, sizes.heads, sizes.key_dim, sizes.value_dim})};
+// A view of rank 0 where there is no tensor.
+inline ConstTensorView view_or_none(const Tensor& tensor) {
+    return tensor.bytes() > 0 ? ConstTensorView(tensor.view()) : ConstTensorView{};
 }
 
 }  // namespace nvllm

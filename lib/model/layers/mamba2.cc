@@ -4,20 +4,12 @@
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm {
-namespace {
-
-ConstTensorView view_or_none(const Tensor& tensor) {
-    return tensor.bytes() > 0 ? ConstTensorView(tensor.view()) : ConstTensorView{};
-}
-
-}  // namespace
-
 void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
                    ops::MatmulOutput how, const TensorView& y) const {
     const Context& context = *batch.context;
     const int64_t tokens = x.dim(0);
     const int64_t width = sizes.values();
-    const LayerStates states = states_of_layer(batch, index, sizes);
+    const LayerStates states(batch, index, sizes);
 
     const TensorView projected = take_activations(context, {tokens, in.out()});
     in.apply(context, x, ops::MatmulOutput::overwrite, projected);

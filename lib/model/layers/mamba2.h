@@ -30,6 +30,7 @@ struct Mamba2 {
     void apply(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
                ops::MatmulOutput how, const TensorView& y) const;
 
+    int64_t state_values() const { return sizes.state(); }
     size_t bytes() const;
 };
 

@@ -81,7 +81,7 @@ void choose_experts(const Routing& routing, std::span<float> logits, int32_t* ex
     }
     if (routing.scores == RouterScores::chosen_softmax) softmax(chosen);
     for (float& weight : chosen) {
-        if (routing.normalize_weights) weight /= sum;
+        if (routing.normalize_weights) weight /= sum + routing.sum_epsilon;
         weight *= routing.weight_scale;
     }
     for (size_t rank = 0; rank < chosen.size() && !routing.expert_scales.empty(); ++rank) {

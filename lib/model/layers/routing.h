@@ -18,6 +18,7 @@ struct Routing {
     int64_t experts_per_token = 0;
     RouterScores scores = RouterScores::softmax;
     bool normalize_weights = false;  // the chosen experts' weights are scaled to sum to 1
+    float sum_epsilon = 0.0f;        // added to that sum (LFM2)
     // Added to the scores for the choice alone; empty: nothing. float32 [experts]
     std::vector<float> bias = {};
     // Only experts of the best groups can be chosen; a group is as good as its two best experts
@@ -28,7 +29,7 @@ struct Routing {
     // On the weight of each expert, alike; empty: nothing. float32 [experts]
     std::vector<float> expert_scales = {};
 
-    // Whether ops::route() does it.
+    // Whether ops::route() does it. (sum_epsilon matters to no softmax.)
     bool is_plain() const {
         return scores == RouterScores::softmax && bias.empty() && num_groups == 1 &&
                weight_scale == 1.0f && expert_scales.empty();

@@ -11,12 +11,13 @@ using testing::Buffer;
 
 namespace {
 
-constexpr ops::Activation kFunctions[] = {ops::Activation::silu, ops::Activation::gelu,
+constexpr ops::Activation kFunctions[] = {ops::Activation::silu,      ops::Activation::gelu,
                                           ops::Activation::gelu_tanh, ops::Activation::relu,
-                                          ops::Activation::sigmoid};
+                                          ops::Activation::sigmoid,   ops::Activation::identity};
 
 // What a function is so far from zero, and at zero.
 float limit_of(ops::Activation function, float x) {
+    if (function == ops::Activation::identity) return x;
     if (function != ops::Activation::sigmoid) return x > 0.0f ? x : 0.0f;
     return x == 0.0f ? 0.5f : x > 0.0f ? 1.0f : 0.0f;
 }
