@@ -95,6 +95,134 @@ TEST_CASE("layer options: experts of GLM-4.5") {
     CHECK_THROWS_AS(parse("glm4_moe", bad), Error);
 }
 
+TEST_CASE("layer options: Granite 4's Mamba-2, RoPE and MLPs") {
+    const json sizes = {{"mamba_n_heads", 8}, {"mamba_n_groups", 2}, {"mamba_d_state", 16}};
+    const auto granite = [&](const json& changes) {
+        json all = sizes;
+        all.update(changes);
+        return parse("granitemoehybrid", all);
+    };
+    const json types = {"mamba", "attention", "linear_attention", "full_attention"};
+    const ModelConfig config = granite(
+        {{"layer_types", types}, {"num_local_experts", 0}, {"shared_intermediate_size", 96}});
+    REQUIRE(config.linear_attention);
+    const LinearAttentionConfig& mamba = *config.linear_attention;
+    CHECK(mamba.kind == LinearAttentionConfig::Kind::mamba2);
+    CHECK(mamba.layers == std::vector<bool>{true, false, true, false});
+    CHECK(mamba.value_dim == 16);  // 2 * 64 / 8
+    CHECK(mamba.conv_bias);
+    CHECK(config.intermediate_size == 96);
+    CHECK(config.rotated_layers == std::vector<bool>(4, false));
+    CHECK(granite({{"position_embedding_type", "rope"}}).rotated_layers ==
+          std::vector<bool>(4, true));
+    const ModelConfig sparse = granite({{"shared_intermediate_size", 96}});
+    CHECK(sparse.num_experts == 8);
+    CHECK(sparse.expert_intermediate_size == 128);
+    CHECK(sparse.shared_expert_intermediate_size == 96);
+    const json infinity = {{"__float__", "Infinity"}};
+    CHECK(granite({{"time_step_limit", {0.0, infinity}}, {"mamba_d_head", "auto"}}).num_layers ==
+          4);
+    for (const json& bad : std::vector<json>{{{"mamba_d_head", 8}},
+                                             {{"mamba_n_heads", 7}},
+                                             {{"mamba_n_groups", 3}},
+                                             {{"mamba_d_state", 0}},
+                                             {{"mamba_expand", int64_t{1} << 40}},
+                                             {{"time_step_limit", {0.0, 0.1}}},
+                                             {{"position_embedding_type", "alibi"}},
+                                             {{"layer_types", {"mamba"}}}}) {
+        CAPTURE(bad.dump());
+        CHECK_THROWS_AS(granite(bad), Error);
+    }
+}
+
+TEST_CASE("layer options: LFM2's convolutions and widths") {
+    const json list = {{"full_attn_idxs", {1, 3}}, {"block_auto_adjust_ff_dim", false}};
+    const ModelConfig config = parse("lfm2", list);
+    REQUIRE(config.linear_attention);
+    CHECK(config.linear_attention->kind == LinearAttentionConfig::Kind::short_conv);
+    CHECK(config.linear_attention->layers == std::vector<bool>{true, false, true, false});
+    CHECK(config.linear_attention->conv_taps == 3);
+    CHECK(config.intermediate_size == 128);
+    // Two thirds of 128, rounded up.
+    CHECK(parse("lfm2", {{"block_multiple_of", 16}}).intermediate_size == 96);
+    CHECK(parse("lfm2", {{"block_multiple_of", 16}, {"block_ff_dim", 192}}).intermediate_size ==
+          128);
+    // Where nothing is said, all layers have attention.
+    CHECK(parse("lfm2", {}).linear_attention->layers == std::vector<bool>(4, false));
+    CHECK_FALSE(parse("lfm2", {{"tie_embedding", false}}).tie_word_embeddings);
+    const ModelConfig sparse = parse("lfm2_moe", {{"num_dense_layers", 3}, {"num_experts", 4}});
+    CHECK(sparse.sparse_layers == std::vector<bool>{false, false, false, true});
+    CHECK(sparse.has_choice_bias);
+    CHECK_THROWS_AS(parse("lfm2", {{"full_attn_idxs", {4}}}), Error);
+    CHECK_THROWS_AS(parse("lfm2", {{"conv_L_cache", 1}}), Error);
+}
+
+TEST_CASE("layer options: Gemma 4's heads by layer, shared keys and values, and inputs of layers") {
+    const json types = {"sliding_attention", "full_attention", "sliding_attention",
+                        "full_attention"};
+    const auto gemma = [&](const json& changes) {
+        json all = {{"layer_types", types},
+                    {"global_head_dim", 16},
+                    {"vocab_size", 1000},
+                    {"vocab_size_per_layer_input", 1000}};
+        all.update(changes);
+        return parse("gemma4_text", all);
+    };
+    const ModelConfig config = gemma({});
+    CHECK(config.heads_of(0).head_dim == 8);
+    CHECK(config.heads_of(1).head_dim == 16);
+    CHECK(config.heads_of(1).kv_heads == 2);
+    CHECK(config.full_head_dim() == 16);
+    CHECK(config.rope.kind == "proportional");
+    REQUIRE(config.sliding_rope);
+    CHECK(config.sliding_rope->theta == 1e4);
+    // No position can leave a window of 512, which still says what kind a layer is.
+    CHECK(config.layer_windows == std::vector<int64_t>(4, 0));
+    CHECK(config.windowed_layers == std::vector<bool>{true, false, true, false});
+    CHECK(config.layer_input_size == 256);
+    CHECK(gemma({{"hidden_size_per_layer_input", nullptr}}).layer_input_size == 0);
+
+    const ModelConfig shared = gemma({{"num_kv_shared_layers", 2}, {"use_double_wide_mlp", true}});
+    CHECK_FALSE(shared.shared_layer(1));
+    CHECK(shared.shared_layer(2) == 0);
+    CHECK(shared.shared_layer(3) == 1);
+    CHECK(shared.sharing_mlp_factor == 2);
+
+    const ModelConfig equal =
+        gemma({{"attention_k_eq_v", true}, {"num_global_key_value_heads", 1}});
+    CHECK(equal.values_are_keys);
+    CHECK(equal.heads_of(1).kv_heads == 1);
+    CHECK(equal.heads_of(0).kv_heads == 2);
+    CHECK(gemma({{"num_global_key_value_heads", 1}}).heads_of(1).kv_heads == 2);
+    const json by_layer = {{"1", {{"head_dim", 32}}}, {"3", {{"head_dim", 32}}}};
+    CHECK(gemma({{"per_layer_config", by_layer}}).full_head_dim() == 32);
+
+    CHECK(gemma({{"enable_moe_block", false}, {"num_experts", 4}}).num_experts == 0);
+    const ModelConfig sparse = gemma({{"enable_moe_block", true},
+                                      {"num_experts", 4},
+                                      {"top_k_experts", 2},
+                                      {"moe_intermediate_size", 24}});
+    CHECK(sparse.experts_beside_mlp);
+    CHECK(sparse.experts_per_token == 2);
+    CHECK(gemma({{"use_bidirectional_attention", "vision"}}).num_layers == 4);
+    for (const json& bad :
+         std::vector<json>{{{"num_kv_shared_layers", 3}},
+                           {{"num_kv_shared_layers", 4}},
+                           {{"vocab_size_per_layer_input", 999}},
+                           {{"global_head_dim", 15}},
+                           {{"global_head_dim", 0}},
+                           {{"per_layer_config", {{"1", {{"head_dim", 32}}}}}},
+                           {{"per_layer_config", {{"7", {{"head_dim", 32}}}}}},
+                           {{"per_layer_config", {{"one", {{"head_dim", 32}}}}}},
+                           {{"per_layer_config", {{"1", {{"sliding_window", 32}}}}}},
+                           {{"per_layer_config", {{"1", 5}}}},
+                           {{"hidden_size_per_layer_input", 1 << 20}},
+                           {{"use_bidirectional_attention", "all"}}}) {
+        CAPTURE(bad.dump());
+        CHECK_THROWS_AS(gemma(bad), Error);
+    }
+}
+
 TEST_CASE("layer options: multipliers") {
     const ModelConfig granite = parse("granite", {{"logits_scaling", 8.0},
                                                   {"embedding_multiplier", 12},
