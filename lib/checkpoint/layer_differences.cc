@@ -20,6 +20,7 @@ constexpr int64_t kDefaultLayerInput = 256;
 
 void check_heads(const ConfigFields& fields, const char* key, const LayerHeads& heads,
                  const ModelConfig& config) {
+    if (heads.kv_heads == 0) return;  // of a config that is described though it is not whole
     if (config.num_heads % heads.kv_heads != 0) {
         fields.refuse(key, fmt::format("{} heads of keys do not divide the {} attention heads",
                                        heads.kv_heads, config.num_heads));
@@ -46,16 +47,17 @@ void read_by_layer(const ConfigFields& fields, const ConfigFields& layers, Model
     for (const auto& [name, settings] : layers.json().items()) {
         LayerHeads& heads =
             config.layer_heads[layer_number(fields, name, config.layer_heads.size())];
-        const ConfigFields of_layer = *layers.object(name.c_str());
+        const auto of_layer = layers.object(name.c_str());
+        if (!of_layer) continue;
         for (const auto& [key, value] : settings.items()) {
             if (key == "head_dim" || key == "num_key_value_heads") continue;
-            of_layer.refuse(key.c_str(),
-                            "only head_dim and num_key_value_heads of a layer are "
-                            "supported");
+            of_layer->refuse(key.c_str(),
+                             "only head_dim and num_key_value_heads of a layer are "
+                             "supported");
         }
-        heads.head_dim = of_layer.integer("head_dim", 1, kMaxHeadDim).value_or(heads.head_dim);
+        heads.head_dim = of_layer->integer("head_dim", 1, kMaxHeadDim).value_or(heads.head_dim);
         heads.kv_heads =
-            of_layer.integer("num_key_value_heads", 1, kMaxHeads).value_or(heads.kv_heads);
+            of_layer->integer("num_key_value_heads", 1, kMaxHeads).value_or(heads.kv_heads);
         check_heads(fields, "per_layer_config", heads, config);
     }
 }

@@ -97,9 +97,12 @@ LinearAttentionConfig read_mamba(const ConfigFields& fields, const ModelConfig& 
     linear.conv_taps = fields.integer("mamba_d_conv", 2, kMaxTaps).value_or(4);
     linear.conv_bias = fields.boolean("mamba_conv_bias").value_or(true);
     linear.projection_bias = fields.boolean("mamba_proj_bias").value_or(false);
+    constexpr int64_t kMaxExpansion = 64;
     const int64_t width =
-        fields.integer("mamba_expand", 1, kMaxWidth / config.hidden_size + 1).value_or(2) *
-        config.hidden_size;
+        fields.integer("mamba_expand", 1, kMaxExpansion).value_or(2) * config.hidden_size;
+    if (width > kMaxWidth) {
+        fields.refuse("mamba_expand", fmt::format("its values are wider than {}", kMaxWidth));
+    }
     const nlohmann::json* dim = fields.find("mamba_d_head");
     const bool follows = dim == nullptr || *dim == "auto";
     linear.value_dim = follows ? width / linear.value_heads
