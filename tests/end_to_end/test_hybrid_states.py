@@ -7,12 +7,13 @@ import json
 import pathlib
 import random
 import subprocess
+import sys
 import unittest
 
 from programs import BIN, SOURCE, FolderTest, environment, run, run_jsonl
 
 FAMILIES = SOURCE / "tests" / "fixtures" / "families"
-HYBRIDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe")
+HYBRIDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "granite4", "lfm2")
 VOCABULARY = 128
 BLOCK = 16
 
@@ -137,6 +138,16 @@ class Reuse(unittest.TestCase):
             with self.subTest(chunk=chunk):
                 found = self.cached(FAMILIES / "qwen3_next", [prompt, prompt], "--prefill-chunk-size", chunk)
                 self.assertEqual(found, [0, 144])
+
+
+class Replay(unittest.TestCase):
+    def test_a_conversation_reuses_nearly_what_full_attention_does(self):
+        done = subprocess.run([sys.executable, "-B", SOURCE / "scripts" / "measure" / "agent_replay.py", "--bin", BIN, "--turns", "8",
+                               "--agents", "2"], capture_output=True, text=True, env=environment())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = json.loads(done.stdout)
+        self.assertGreater(found["twin"]["share"], 0.7)
+        self.assertGreater(found["hybrid"]["cached_tokens"], 1000)
 
 
 class Limits(unittest.TestCase):
