@@ -99,9 +99,13 @@ QuantizationConfig parse_quantization_config(const Json& section, const std::str
     } else if (method == "mxfp4") {
         read = read_mxfp4(fields);
         note_unused(fields, QuantizationObject::mxfp4, "", unused);
+    } else if (method == "modelopt" || method == "modelopt_fp4") {
+        read = read_modelopt(fields);
+        note_unused(fields, QuantizationObject::modelopt, "", unused);
     } else {
         fields.refuse("quant_method",
-                      "methods that can be read are compressed-tensors, awq, gptq, fp8 and mxfp4");
+                      "methods that can be read are compressed-tensors, awq, gptq, fp8, mxfp4 and "
+                      "modelopt");
     }
     read.unused_keys = std::move(unused);
     return QuantizationConfig(std::move(read));
@@ -113,14 +117,18 @@ std::optional<QuantizationConfig> read_quantization_config(const std::filesystem
     if (const Json* section = find_section(config)) {
         return parse_quantization_config(*section, path.string() + ": quantization_config");
     }
-    // AutoGPTQ wrote this file before configs had the section.
-    const std::filesystem::path own_file = directory / "quantize_config.json";
-    if (!std::filesystem::exists(own_file)) return std::nullopt;
-    Json section = read_object(own_file);
-    if (section.is_object() && !section.contains("quant_method")) {
-        section["quant_method"] = "gptq";
+    // Files of AutoGPTQ and ModelOpt, from before configs had the section.
+    for (const auto& [file, method] : {std::pair("quantize_config.json", "gptq"),
+                                       std::pair("hf_quant_config.json", "modelopt")}) {
+        const std::filesystem::path own_file = directory / file;
+        if (!std::filesystem::exists(own_file)) continue;
+        Json section = read_object(own_file);
+        if (section.is_object() && !section.contains("quant_method")) {
+            section["quant_method"] = method;
+        }
+        return parse_quantization_config(section, own_file.string());
     }
-    return parse_quantization_config(section, own_file.string());
+    return std::nullopt;
 }
 
 std::vector<std::string> quantization_notes(const std::filesystem::path& directory) {

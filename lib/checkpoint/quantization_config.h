@@ -79,7 +79,8 @@ inline QuantizationArguments float8_cache_scheme() {
 bool is_float8_cache(const QuantizationArguments& arguments);
 
 // Storage formats by compressed-tensors' names ("pack-quantized", ...), and those of others: "awq",
-// "gptq", "gptq_v2", "fp8-block". Empty only in a preset, where it follows from the arguments.
+// "gptq", "gptq_v2", "fp8-block", "nvfp4-modelopt". Empty only in a preset, where it follows from
+// the arguments.
 struct QuantizationScheme {
     std::string format;
     std::optional<QuantizationArguments> weights;
@@ -159,8 +160,8 @@ class QuantizationConfig {
 };
 
 // What config.json (its quantization_config, or compression_config) says, or quantize_config.json
-// beside it. Empty: the weights are not quantized. Throws bad_data naming file, key and what is
-// allowed.
+// or hf_quant_config.json beside it. Empty: the weights are not quantized. Throws bad_data naming
+// file, key and what is allowed.
 std::optional<QuantizationConfig> read_quantization_config(const std::filesystem::path& directory);
 // What of those is not heeded, unused_keys() included, in words; empty where there are no such
 // settings or they cannot be read.

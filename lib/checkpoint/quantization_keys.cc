@@ -115,6 +115,8 @@ std::span<const HarmlessKey> harmless_keys(QuantizationObject object) {
             return kFp8;
         case QuantizationObject::mxfp4:
             return kMxfp4;
+        case QuantizationObject::modelopt:
+            return {};
     }
     NVLLM_CHECK(false, "an object that has a list");
 }

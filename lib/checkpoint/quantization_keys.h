@@ -21,6 +21,7 @@ enum class QuantizationObject : uint8_t {
     gptq,
     fp8,
     mxfp4,
+    modelopt,
 };
 
 std::span<const HarmlessKey> harmless_keys(QuantizationObject object);

@@ -115,9 +115,16 @@ struct LlamaLoader {
                 layer.key_norm = query_key_norm(name, traits.key_norm, size(heads.kv_heads));
             }
         }
-        layer.key_scale = load_scalar(source, name + ".k_scale", 1.0f);
-        layer.value_scale = load_scalar(source, name + ".v_scale", 1.0f);
+        layer.key_scale = cache_scale(name, "k");
+        layer.value_scale = cache_scale(name, "v");
         return layer;
+    }
+
+    // Of float8 keys or values; ModelOpt has it below the projection.
+    float cache_scale(const std::string& attention, const char* part) const {
+        const float below =
+            load_scalar(source, fmt::format("{0}.{1}_proj.{1}_scale", attention, part), 1.0f);
+        return load_scalar(source, fmt::format("{}.{}_scale", attention, part), below);
     }
 
     // Of a norm whose channels can be scaled, into `readers`.

@@ -97,6 +97,9 @@ std::vector<NamedTensor> pack_mxfp8(const QuantizedMatrix& matrix, const std::st
 QuantizedMatrix read_nvfp4(const QuantizedReader& reader);
 std::vector<NamedTensor> pack_nvfp4(const QuantizedMatrix& matrix, const std::string& linear,
                                     DType scale_type);
+QuantizedMatrix read_nvfp4_modelopt(const QuantizedReader& reader);
+std::vector<NamedTensor> pack_nvfp4_modelopt(const QuantizedMatrix& matrix,
+                                             const std::string& linear, DType scale_type);
 QuantizedMatrix read_mxfp4(const QuantizedReader& reader);
 std::vector<NamedTensor> pack_mxfp4(const QuantizedMatrix& matrix, const std::string& linear,
                                     DType scale_type);

@@ -24,6 +24,8 @@ constexpr auto kSchemes = std::to_array<WeightScheme>({
     {"naive-quantized", read_codes, pack_codes, nullptr, false, scale_granularity},
     {"fp8-block", read_float8_blocks, pack_float8_blocks, nullptr, false, scale_granularity},
     {"nvfp4-pack-quantized", read_nvfp4, pack_nvfp4, nullptr, false, nibble_granularity},
+    {"nvfp4-modelopt", read_nvfp4_modelopt, pack_nvfp4_modelopt, nullptr, false,
+     nibble_granularity},
     {"mxfp4-pack-quantized", read_mxfp4, pack_mxfp4, nullptr, false, nibble_granularity},
     {"mxfp8-quantized", read_mxfp8, pack_mxfp8, nullptr, false, scale_granularity},
     {"awq", read_awq, pack_awq, awq_refuses, false, awq_granularity},

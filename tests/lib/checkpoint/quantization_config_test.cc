@@ -178,6 +178,45 @@ TEST_CASE("quantization: AWQ, GPTQ and block-wise FP8 in the same words") {
     CHECK(fp8.scheme_for("a")->input_activations->group_size == 64);
 }
 
+TEST_CASE("quantization: ModelOpt's sections, old and new") {
+    const Json fp4 = {{"quant_algo", "NVFP4"},
+                      {"kv_cache_quant_algo", "FP8"},
+                      {"group_size", 16},
+                      {"exclude_modules", {"lm_head", "model.layers.0*", "model.norm"}}};
+    const QuantizationConfig old = parse({{"quant_method", "modelopt"},
+                                          {"producer", {{"name", "modelopt"}}},
+                                          {"quantization", fp4}});
+    REQUIRE(old.scheme_for("model.layers.1.mlp.up_proj") != nullptr);
+    CHECK(old.scheme_for("model.layers.1.mlp.up_proj")->format == "nvfp4-modelopt");
+    CHECK(old.scheme_for("lm_head") == nullptr);
+    CHECK(old.scheme_for("model.layers.0.mlp.up_proj") == nullptr);
+    CHECK(old.scheme_for("modelXnorm") != nullptr);
+    CHECK(old.has_float8_cache());
+    CHECK(old.unused_keys().empty());
+
+    const Json cache = {{"num_bits", 8}, {"type", "float"}, {"dynamic", false}};
+    const QuantizationConfig fp8 = parse({{"quant_method", "modelopt"},
+                                          {"quant_algo", "FP8"},
+                                          {"kv_cache_scheme", cache},
+                                          {"ignore", {"model.layers.3.self_attn"}}});
+    CHECK(fp8.scheme_for("a")->format == "float-quantized");
+    CHECK(fp8.scheme_for("a")->input_activations->dynamic == DynamicScales::no);
+    CHECK(fp8.scheme_for("model.layers.3.self_attn.q_proj") == nullptr);
+    CHECK(fp8.scheme_for("model.layers.30.self_attn.q_proj") != nullptr);
+    CHECK(fp8.has_float8_cache());
+    CHECK_FALSE(parse({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}).has_float8_cache());
+    const auto refused = [](Json changes) {
+        changes["quant_method"] = "modelopt";
+        return refusal(changes);
+    };
+    CHECK(refused({{"quant_algo", "W4A8_AWQ"}}).find("FP8 and NVFP4") != std::string::npos);
+    CHECK(refused(Json::object()).find("FP8 and NVFP4") != std::string::npos);
+    CHECK(refused({{"quant_algo", "NVFP4"}, {"group_size", 8}}).find("groups of 16") !=
+          std::string::npos);
+    CHECK(refused({{"quant_algo", "FP8"}, {"kv_cache_quant_algo", "NVFP4"}}).find("FP8 is read") !=
+          std::string::npos);
+}
+
 TEST_CASE("quantization: older spellings are read") {
     Json block = {
         {"num_bits", 8}, {"type", "float"}, {"strategy", "block"}, {"block_structure", "128x64"}};
@@ -205,7 +244,8 @@ TEST_CASE("quantization: what is wrong is named with its file and its limit") {
     CHECK(with("strategy", "block").find("blocks need their sizes") != std::string::npos);
     CHECK(with("dynamic", "sometimes").find("\"local\"") != std::string::npos);
     CHECK(with("actorder", 3).find("a text is expected") != std::string::npos);
-    CHECK(refusal({{"quant_method", "exl2"}}).find("gptq, fp8 and mxfp4") != std::string::npos);
+    CHECK(refusal({{"quant_method", "exl2"}}).find("gptq, fp8, mxfp4 and modelopt") !=
+          std::string::npos);
     CHECK(refusal({{"quant_method", "awq"}, {"bits", 3}}).find("4 bits") != std::string::npos);
     CHECK(refusal({{"quant_method", "gptq"}, {"bits", 5}}).find("2, 3, 4 or 8") !=
           std::string::npos);

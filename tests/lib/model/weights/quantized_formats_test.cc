@@ -68,6 +68,7 @@ std::vector<FormatCase> cases() {
         {"float-quantized", blocks()},
         {"fp8-block", blocks()},
         {"nvfp4-pack-quantized", arguments_of("NVFP4A16")},
+        {"nvfp4-modelopt", arguments_of("NVFP4A16")},
         {"mxfp4-pack-quantized", arguments_of("MXFP4A16")},
         {"mxfp8-quantized", arguments_of("MXFP8A16")},
         {"awq", grouped(4, 32, false)},

@@ -60,6 +60,7 @@ std::vector<FormatCase> cases() {
         {"float-quantized", floats(Strategy::block)},
         {"fp8-block", floats(Strategy::block)},
         {"nvfp4-pack-quantized", preset("NVFP4A16")},
+        {"nvfp4-modelopt", preset("NVFP4A16")},
         {"mxfp4-pack-quantized", preset("MXFP4A16")},
         {"mxfp8-quantized", preset("MXFP8A16")},
         {"awq", arguments_of(4, Strategy::group, false)},
