@@ -15,6 +15,7 @@
 #include "lib/engine/stop_matcher.h"
 #include "lib/request/beam_search.h"
 #include "lib/request/request_output.h"
+#include "lib/request/sequence.h"
 #include "lib/tokenizer/detokenizer.h"
 
 namespace nvllm {

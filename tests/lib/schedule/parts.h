@@ -27,7 +27,7 @@ struct Parts {
           preemptor(context, waiting, running, update),
           backpressure(requests, waiting, running, preemptor),
           finisher(context, requests, waiting, running, update, remote, backpressure),
-          admission(context, waiting, running, preemptor, backpressure),
+          admission(context, waiting, running, preemptor, backpressure, update),
           slicer(context, waiting, running, preemptor),
           resizer(context, requests, update, remote, preemptor) {}
 
