@@ -163,9 +163,10 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const TensorView& value_cache, const ops::KvScales& scales) {
     const Storage stored_keys(key_cache, scales.key, scales.keys);
     const Storage stored_values(value_cache, scales.value, scales.values);
-    const int64_t num_slots = value_cache.dim(0) * value_cache.dim(2);
-    const int64_t block_size = value_cache.dim(2);
-    const int64_t width = 2 * value_cache.dim(1) * value_cache.dim(3);
+    const bool has_values = !ops::are_values_in_keys(key_cache, value_cache);
+    const int64_t block_size = key_cache.dim(3);
+    const int64_t num_slots = key_cache.dim(0) * block_size;
+    const int64_t width = (has_values ? 2 : 1) * key_cache.dim(1) * key_cache.dim(2);
     const int64_t grain = divided_up(divided_up(kValuesPerRange, width), block_size) * block_size;
     const auto* slot_of = slots.as<int64_t>();
     context.threads->parallel_for(slots.dim(0), grain, [&](int64_t begin, int64_t end, int) {
@@ -174,7 +175,7 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
             NVLLM_CHECK(slot >= 0 && slot < num_slots, "write_kv: no slot " + std::to_string(slot));
             const int64_t count = tokens_in_block(slot_of, token, end, block_size);
             write_keys(keys, token, count, slot, stored_keys);
-            for (int64_t i = 0; i < count; ++i) {
+            for (int64_t i = 0; i < count && has_values; ++i) {
                 write_values(values, token + i, slot + i, stored_values);
             }
             token += count;

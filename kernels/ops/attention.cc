@@ -14,10 +14,14 @@ void check_caches(const Context& context, const ConstTensorView& queries,
     check_device(context, values, "paged_attention");
     NVLLM_CHECK(is_kv_type(keys.dtype) && keys.rank == 4 && has_contiguous_blocks(keys),
                 "paged_attention: keys " + keys.describe());
-    NVLLM_CHECK(is_kv_type(values.dtype) && values.rank == 4 && has_contiguous_blocks(values) &&
-                    keys.dim(0) == values.dim(0) && keys.dim(1) == values.dim(1) &&
-                    keys.dim(axes.head_dim) == values.dim(3) &&
-                    keys.dim(axes.position) == values.dim(2) && keys.dtype == values.dtype,
+    const bool lie_in_keys = are_values_in_keys(keys, values);
+    if (lie_in_keys) require_cpu_for_values_in_keys(context, "paged_attention");
+    NVLLM_CHECK(is_kv_type(values.dtype) && values.rank == 4 && keys.dim(0) == values.dim(0) &&
+                    keys.dim(1) == values.dim(1) && keys.dim(axes.position) == values.dim(2) &&
+                    keys.dtype == values.dtype &&
+                    (lie_in_keys ? keys.dim(axes.head_dim) >= values.dim(3)
+                                 : keys.dim(axes.head_dim) == values.dim(3) &&
+                                       has_contiguous_blocks(values)),
                 "paged_attention: keys " + keys.describe() + ", values " + values.describe());
     NVLLM_CHECK(keys.dim(axes.head_dim) == queries.dim(2) && keys.dim(1) > 0 &&
                     keys.dim(axes.position) > 0 && queries.dim(1) % keys.dim(1) == 0,
@@ -78,7 +82,9 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     check_masks(context, queries, options);
     check_sequences(context, queries, key_cache, query_start_loc, seq_lens, block_tables);
     check_device(context, out, "paged_attention");
-    NVLLM_CHECK(same_rows(out, queries) && out.contiguous(),
+    NVLLM_CHECK(out.dtype == queries.dtype && out.rank == 3 && out.dim(0) == queries.dim(0) &&
+                    out.dim(1) == queries.dim(1) && out.dim(2) == value_cache.dim(3) &&
+                    out.contiguous(),
                 "paged_attention: to " + out.describe());
     (device != nullptr ? device->paged_attention : cpu::paged_attention)(
         context, queries, key_cache, value_cache, query_start_loc, seq_lens, block_tables, options,

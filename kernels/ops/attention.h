@@ -41,7 +41,8 @@ struct PagedAttentionOptions {
 //   block_tables     int32 [sequences, max_blocks]: physical block of each run of block_size
 //   positions. Entries wholly
 //                    before the window may hold anything.
-//   out              the type of queries [tokens, heads, head_dim], contiguous
+//   out              the type of queries [tokens, heads, head_dim], contiguous; the last axis is
+//   that of value_cache where it is values_in_keys()
 //
 // Sums have one order for each query, whatever else is in the batch, how the prompt was cut, how
 // large blocks are and how many threads run: a score is the sum over head_dim in ascending order by

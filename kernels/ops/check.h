@@ -106,6 +106,13 @@ inline void check_scales(const Context& context, const ViewLayout& values, const
     }
 }
 
+// Values that lie within keys are no device module's yet.
+inline void require_cpu_for_values_in_keys(const Context& context, const char* op) {
+    if (context.device.kind == DeviceKind::cpu) return;
+    throw Error(ErrorKind::unavailable,
+                std::string(op) + ": values within keys are read on the CPU only");
+}
+
 // A contiguous vector of `count` values of `dtype`.
 inline void check_vector(const Context& context, const ViewLayout& view, DType dtype, int64_t count,
                          const char* op) {

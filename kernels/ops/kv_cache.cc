@@ -18,21 +18,41 @@ void check_cache(const Context& context, const ViewLayout& cache, int head_dim_a
         std::string("write_kv: ") + name + " " + rows.describe() + " to " + cache.describe());
 }
 
+void check_values(const Context& context, const ConstTensorView& keys,
+                  const ConstTensorView& values, const TensorView& key_cache,
+                  const TensorView& value_cache) {
+    check_cache(context, value_cache, 3, values, "values");
+    NVLLM_CHECK(key_cache.dim(0) == value_cache.dim(0) &&
+                    key_cache.dim(key_axes(context.device).position) == value_cache.dim(2) &&
+                    (key_cache.dtype == DType::i8) == (value_cache.dtype == DType::i8),
+                "write_kv: " + key_cache.describe() + " beside " + value_cache.describe());
+    NVLLM_CHECK(keys.dim(0) == values.dim(0) && keys.dtype == values.dtype,
+                "write_kv: " + keys.describe() + " beside " + values.describe());
+}
+
 }  // namespace
+
+TensorView values_in_keys(const TensorView& keys, int64_t width) {
+    const KeyAxes axes = key_axes(keys.device);
+    NVLLM_CHECK(keys.rank == 4 && width <= keys.dim(axes.head_dim),
+                "values within keys " + keys.describe());
+    TensorView values = keys;
+    values.shape = {keys.dim(0), keys.dim(1), keys.dim(axes.position), width};
+    values.strides = {keys.stride(0), keys.stride(1), keys.stride(axes.position),
+                      keys.stride(axes.head_dim)};
+    return values;
+}
 
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache, const KvScales& scales) {
     const BackendOps* device = module_ops(context, "write_kv");
-    const KeyAxes axes = key_axes(context.device);
-    check_cache(context, key_cache, axes.head_dim, keys, "keys");
-    check_cache(context, value_cache, 3, values, "values");
-    NVLLM_CHECK(key_cache.dim(0) == value_cache.dim(0) &&
-                    key_cache.dim(axes.position) == value_cache.dim(2) &&
-                    (key_cache.dtype == DType::i8) == (value_cache.dtype == DType::i8),
-                "write_kv: " + key_cache.describe() + " beside " + value_cache.describe());
-    NVLLM_CHECK(keys.dim(0) == values.dim(0) && keys.dtype == values.dtype,
-                "write_kv: " + keys.describe() + " beside " + values.describe());
+    check_cache(context, key_cache, key_axes(context.device).head_dim, keys, "keys");
+    if (are_values_in_keys(key_cache, value_cache)) {
+        require_cpu_for_values_in_keys(context, "write_kv");
+    } else {
+        check_values(context, keys, values, key_cache, value_cache);
+    }
     check_vector(context, slots, DType::i64, keys.dim(0), "write_kv");
     check_scales(context, value_cache, scales, "write_kv");
     run_unless_dry(context, device != nullptr ? device->write_kv : cpu::write_kv, keys, values,

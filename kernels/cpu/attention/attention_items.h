@@ -37,7 +37,9 @@ struct AttentionBatch {
     int64_t kv_heads;
     int64_t group;  // query heads of one kv head
     int64_t head_dim;
-    int64_t width;  // head_dim padded
+    int64_t width;      // head_dim padded
+    int64_t value_dim;  // of values, at most head_dim
+    bool values_in_keys;
     int64_t block_size;
     int64_t heads_per_item;  // kv heads
     bool segments_are_items;
