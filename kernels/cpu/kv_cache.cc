@@ -163,7 +163,7 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const TensorView& value_cache, const ops::KvScales& scales) {
     const Storage stored_keys(key_cache, scales.key, scales.keys);
     const Storage stored_values(value_cache, scales.value, scales.values);
-    const bool has_values = !ops::are_values_in_keys(key_cache, value_cache);
+    const bool has_values = !ops::has_keys_alone(value_cache);
     const int64_t block_size = key_cache.dim(3);
     const int64_t num_slots = key_cache.dim(0) * block_size;
     const int64_t width = (has_values ? 2 : 1) * key_cache.dim(1) * key_cache.dim(2);

@@ -32,29 +32,18 @@ void check_values(const Context& context, const ConstTensorView& keys,
 
 }  // namespace
 
-TensorView values_in_keys(const TensorView& keys, int64_t width) {
-    const KeyAxes axes = key_axes(keys.device);
-    NVLLM_CHECK(keys.rank == 4 && width <= keys.dim(axes.head_dim),
-                "values within keys " + keys.describe());
-    TensorView values = keys;
-    values.shape = {keys.dim(0), keys.dim(1), keys.dim(axes.position), width};
-    values.strides = {keys.stride(0), keys.stride(1), keys.stride(axes.position),
-                      keys.stride(axes.head_dim)};
-    return values;
-}
-
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache, const KvScales& scales) {
     const BackendOps* device = module_ops(context, "write_kv");
     check_cache(context, key_cache, key_axes(context.device).head_dim, keys, "keys");
-    if (are_values_in_keys(key_cache, value_cache)) {
-        require_cpu_for_values_in_keys(context, "write_kv");
+    if (has_keys_alone(value_cache)) {
+        require_cpu_for_keys_alone(context, "write_kv");
     } else {
         check_values(context, keys, values, key_cache, value_cache);
     }
     check_vector(context, slots, DType::i64, keys.dim(0), "write_kv");
-    check_scales(context, value_cache, scales, "write_kv");
+    check_scales(context, key_cache, has_keys_alone(value_cache), scales, "write_kv");
     run_unless_dry(context, device != nullptr ? device->write_kv : cpu::write_kv, keys, values,
                    slots, key_cache, value_cache, scales);
 }

@@ -53,16 +53,11 @@ inline int64_t kv_head_bytes(DType dtype, int64_t head_dim) {
     return dtype == DType::i8 ? values + static_cast<int64_t>(sizeof(float)) : values;
 }
 
-// Storage of values that are the first `width` dimensions of each key (latent attention,
-// DeepSeek-V2, DeepSeek-AI 2024): a view [blocks, kv_heads, block_size, width] into that of keys.
-// KvScales of both are those of keys.
-TensorView values_in_keys(const TensorView& keys, int64_t width);
-inline bool are_values_in_keys(const ConstTensorView& keys, const ConstTensorView& values) {
-    return values.data == keys.data;
-}
+// Whether a layer stores keys alone: its values are the first dimensions of keys (latent attention,
+// DeepSeek-V2, DeepSeek-AI 2024). Its view of values has no axes.
+inline bool has_keys_alone(const ViewLayout& value_cache) { return value_cache.rank == 0; }
 
-// Stores row t of keys and values at slots[t]. Of values_in_keys() keys alone are stored; `values`
-// is not read.
+// Stores row t of keys and values at slots[t]; where value_cache has no axes, keys alone.
 // keys, values: activations of one type [tokens, kv_heads, head_dim], rows may be strided; slots:
 // int64 [tokens].
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,

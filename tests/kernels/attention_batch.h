@@ -15,7 +15,7 @@ namespace testing {
 struct AttentionShape {
     int64_t heads, kv_heads, head_dim;
     nvllm::DType dtype;
-    int64_t values_in_keys = 0;  // dimensions of values_in_keys(); 0: values have their own storage
+    int64_t value_dim = 0;  // of values that are dimensions of keys; 0: they are stored themselves
 
     int64_t width() const { return heads * head_dim; }
 };
@@ -60,12 +60,12 @@ class AttentionBatch {
           tables_(static_cast<size_t>(sequences_ * max_blocks_), 1 << 30) {
         options_.scales.keys = view(key_scales_, {blocks_, shape.kv_heads, block_size});
         options_.scales.values = view(value_scales_, {blocks_, shape.kv_heads, block_size});
-        if (shape.values_in_keys > 0) options_.scales.values = options_.scales.keys;
+        options_.value_dim = shape.value_dim;
         for (int64_t s = 0; s < sequences_; ++s) add(context, s, parts[static_cast<size_t>(s)]);
         out_.resize(static_cast<size_t>(starts_.back() * shape.heads * value_dim()));
     }
 
-    // [tokens, heads, head_dim], or as many dimensions as lie in keys.
+    // [tokens, heads, head_dim], or value_dim.
     const std::vector<float>& run(const nvllm::Context& context) {
         const int64_t tokens = starts_.back();
         nvllm::ops::paged_attention(context,
@@ -93,13 +93,9 @@ class AttentionBatch {
     nvllm::TensorView key_view() {
         return keys_.view({blocks_, shape_.kv_heads, shape_.head_dim, block_size_});
     }
-    int64_t value_dim() const {
-        return shape_.values_in_keys > 0 ? shape_.values_in_keys : shape_.head_dim;
-    }
+    int64_t value_dim() const { return shape_.value_dim > 0 ? shape_.value_dim : shape_.head_dim; }
     nvllm::TensorView value_view() {
-        if (shape_.values_in_keys > 0) {
-            return nvllm::ops::values_in_keys(key_view(), shape_.values_in_keys);
-        }
+        if (shape_.value_dim > 0) return {};
         return values_.view({blocks_, shape_.kv_heads, block_size_, shape_.head_dim});
     }
 

@@ -447,7 +447,7 @@ TEST_CASE("attention takes no more scratch than a dry run says, however long tex
 }
 
 // What attention gives where values have storage of their own, which holds the keys.
-TEST_CASE("values within keys give the bits of values that are copies of keys") {
+TEST_CASE("values that are dimensions of keys have the bits of copies of these") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
@@ -457,7 +457,7 @@ TEST_CASE("values within keys give the bits of values that are copies of keys") 
                 CAPTURE(head_dim);
                 const Shape copies{heads, 1, head_dim, dtype};
                 Shape within = copies;
-                within.values_in_keys = value_dim;
+                within.value_dim = value_dim;
                 Text text(copies, 1100, 23);
                 text.values = text.keys;
                 for (const int64_t count : {1, 70}) {

@@ -26,9 +26,9 @@ constexpr int64_t kTile = ops::kAttentionTile;
 constexpr int64_t kMaxLanes = 16;
 int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
 
-// Values within keys meet one by one: a tile of them is the tile of keys turned.
-const AttentionMatmuls& products_for(DType cached, int64_t head_dim, bool values_in_keys) {
-    return !values_in_keys && attention_compute_type(cached, head_dim) == DType::bf16
+// Values that are dimensions of keys meet one by one: a tile of them is the tile of keys turned.
+const AttentionMatmuls& products_for(DType cached, int64_t head_dim, bool keys_alone) {
+    return !keys_alone && attention_compute_type(cached, head_dim) == DType::bf16
                ? kernels().attention_vnni_pairs
                : kernels().attention[kv_type_index(cached)];
 }
@@ -250,13 +250,12 @@ bool vectors_fill_blocks_and_heads(const AttentionBatch& batch) {
 
 // Whether they multiply keys and values as these lie.
 bool is_decode(const AttentionBatch& batch, int64_t rows) {
-    return rows <= kFewAttentionRows && vectors_fill_blocks_and_heads(batch) &&
-           !batch.values_in_keys;
+    return rows <= kFewAttentionRows && vectors_fill_blocks_and_heads(batch) && !batch.keys_alone();
 }
 
 void find_places(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
                  TileOffsets& places) {
-    if (batch.values_in_keys) return;
+    if (batch.keys_alone()) return;
     const CachedHead head{item.sequence, item.kv_head};
     const int64_t begin = std::max(tile, batch.first_visible(item.first_position));
     const int64_t end = std::min(tile + kTile, item.end);
@@ -341,7 +340,7 @@ void turn_keys(const AttentionBatch& batch, const TileWork& work, const Workspac
 void add_values(const AttentionBatch& batch, const TileWork& work, bool few, const Workspace& space,
                 const State& state) {
     const AttentionMatmuls& products = batch.products;
-    if (batch.values_in_keys) {
+    if (batch.keys_alone()) {
         turn_keys(batch, work, space);
         products.outer_product(space.scores + work.row * kTile, kTile, space.values, batch.width,
                                state.outputs + work.row * batch.width, batch.width, work.rows,
@@ -401,7 +400,10 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
                             batch.score_scale, batch.options.soft_cap, state.maximum + row,
                             state.denominator + row, space.correction + row,
                             is_tree ? space.seen + row : nullptr});
-    if (scaled) scale_positions(batch, batch.options.scales.values, work, scores);
+    const ops::KvScales& scales = batch.options.scales;
+    if (scaled) {
+        scale_positions(batch, batch.keys_alone() ? scales.keys : scales.values, work, scores);
+    }
     pack(batch, scores, kTile, work.rows, kTile);
     add_values(batch, work, few, space, state);
 }
@@ -539,16 +541,16 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                          queries.dim(1) / kv_heads,
                          queries.dim(2),
                          padded_width(queries.dim(2)),
-                         value_cache.dim(3),
-                         ops::are_values_in_keys(key_cache, value_cache),
-                         value_cache.dim(2),
+                         options.value_dim > 0 ? options.value_dim : queries.dim(2),
+                         key_cache.dim(3),
                          1,
                          false,
                          item_starts,
-                         products_for(key_cache.dtype, queries.dim(2),
-                                      ops::are_values_in_keys(key_cache, value_cache))};
+                         products_for(key_cache.dtype, queries.dim(2), options.value_dim > 0)};
     if (key_cache.dtype == DType::f8_e4m3) batch.score_scale *= options.scales.key;
-    if (value_cache.dtype == DType::f8_e4m3) batch.value_scale = options.scales.value;
+    if (key_cache.dtype == DType::f8_e4m3) {
+        batch.value_scale = batch.keys_alone() ? options.scales.key : options.scales.value;
+    }
     ThreadPool& threads = *context.threads;
     divide(batch, threads.num_threads());
     set_item_starts(batch, item_starts);

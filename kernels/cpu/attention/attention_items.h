@@ -39,7 +39,6 @@ struct AttentionBatch {
     int64_t head_dim;
     int64_t width;      // head_dim padded
     int64_t value_dim;  // of values, at most head_dim
-    bool values_in_keys;
     int64_t block_size;
     int64_t heads_per_item;  // kv heads
     bool segments_are_items;
@@ -55,6 +54,8 @@ struct AttentionBatch {
     int64_t num_runs(int64_t sequence) const {
         return divided_up(num_queries(sequence), queries_per_item());
     }
+    // Values are dimensions of keys.
+    bool keys_alone() const { return options.value_dim > 0; }
     // Whether the sequence's queries are a tree of drafts.
     bool is_tree(int64_t sequence) const {
         return options.parents.data != nullptr && num_queries(sequence) <= ops::kMaxTreeRows;
