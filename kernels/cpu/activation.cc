@@ -1,6 +1,8 @@
 // Functions of the MLP on the CPU, one row at a time.
 #include "kernels/ops/cpu_ops.h"
 
+#include <cmath>
+
 #include "kernels/cpu/simd/rows.h"
 
 namespace nvllm::cpu {
@@ -11,6 +13,8 @@ static_assert(static_cast<int>(ops::Activation::gelu) == static_cast<int>(Activa
 static_assert(static_cast<int>(ops::Activation::gelu_tanh) ==
               static_cast<int>(ActivationKind::gelu_tanh));
 static_assert(static_cast<int>(ops::Activation::relu) == static_cast<int>(ActivationKind::relu));
+static_assert(static_cast<int>(ops::Activation::sigmoid) ==
+              static_cast<int>(ActivationKind::sigmoid));
 
 }  // namespace
 
@@ -34,6 +38,22 @@ void gated_activation(const Context& context, ops::Activation function, const Co
     parallel_rows(context, gates.count(), gates.width(), [&](int64_t row) {
         kernel(gate.as<float>() + gates.offset(row), up.as<float>() + ups.offset(row),
                out.as<float>() + target.offset(row), gates.width());
+    });
+}
+
+void clamped_swiglu(const Context& context, float alpha, float limit,
+                    const ConstTensorView& gate_up, const TensorView& out) {
+    const int64_t width = out.dim(1);
+    // An exponential costs about as much as ten of the values that a range counts.
+    parallel_rows(context, out.dim(0), width * 10, [&](int64_t row) {
+        const float* from = gate_up.as<float>() + row * gate_up.stride(0);
+        float* const to = out.as<float>() + row * out.stride(0);
+        for (int64_t i = 0; i < width; ++i) {
+            const float gate = from[2 * i] > limit ? limit : from[2 * i];
+            float up = from[2 * i + 1] > limit ? limit : from[2 * i + 1];
+            if (up < -limit) up = -limit;
+            to[i] = gate / (1.0f + std::exp(-alpha * gate)) * (up + 1.0f);
+        }
     });
 }
 

@@ -1,6 +1,7 @@
 // Element-wise ops on the CPU.
 #include "kernels/ops/cpu_ops.h"
 
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -47,11 +48,54 @@ void add(const Context& context, const ConstTensorView& x, const TensorView& y) 
     });
 }
 
+void copy(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    const RowIndex source(x);
+    const RowIndex target(out);
+    const auto bytes = static_cast<size_t>(source.width()) * sizeof(float);
+    parallel_rows(context, source.count(), source.width(), [&](int64_t row) {
+        std::memcpy(out.as<float>() + target.offset(row), x.as<float>() + source.offset(row),
+                    bytes);
+    });
+}
+
+void gate(const Context& context, const ConstTensorView& gates, const TensorView& x) {
+    const RowIndex gate_rows(gates);
+    const RowIndex rows(x);
+    const bool is_one_a_row = gate_rows.width() == 1;
+    parallel_rows(context, rows.count(), rows.width(), [&](int64_t row) {
+        const float* const open = gates.as<float>() + gate_rows.offset(row);
+        float* const values = x.as<float>() + rows.offset(row);
+        if (is_one_a_row) {
+            const float factor = 1.0f / (1.0f + std::exp(-*open));
+            kernels().scale(values, factor, values, rows.width());
+        } else {
+            kernels().gate(open, values, values, rows.width());
+        }
+    });
+}
+
 void soft_cap(const Context& context, float cap, const TensorView& x) {
     const RowIndex rows(x);
     const auto kernel = kernels().soft_cap;
     parallel_rows(context, rows.count(), rows.width(), [&](int64_t row) {
         kernel(cap, x.as<float>() + rows.offset(row), rows.width());
+    });
+}
+
+void scale(const Context& context, float factor, const TensorView& x) {
+    const RowIndex rows(x);
+    const auto kernel = kernels().scale;
+    parallel_rows(context, rows.count(), rows.width(), [&](int64_t row) {
+        float* const values = x.as<float>() + rows.offset(row);
+        kernel(values, factor, values, rows.width());
+    });
+}
+
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x) {
+    const auto kernel = kernels().scale;
+    parallel_rows(context, x.dim(0), x.dim(1), [&](int64_t row) {
+        float* const values = x.as<float>() + row * x.stride(0);
+        kernel(values, factors.as<float>()[row], values, x.dim(1));
     });
 }
 

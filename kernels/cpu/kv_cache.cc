@@ -200,4 +200,51 @@ void copy_blocks(const Context&, const ConstTensorView& pairs, const ConstTensor
     }
 }
 
+namespace {
+
+// `count` parts of a slot in its block, each of `values` values and `step` values behind the one
+// before it.
+struct SlotParts {
+    int64_t count, step, values;
+};
+
+// A part of slot s begins `values` values behind the same of s - 1.
+void move_slot(const TensorView& cache, int64_t block_size, const SlotParts& parts, int64_t from,
+               int64_t to) {
+    const auto place = [&](int64_t slot, int64_t part) {
+        return element(cache.data, cache.dtype,
+                       slot / block_size * cache.stride(0) + slot % block_size * parts.values +
+                           part * parts.step);
+    };
+    const size_t bytes = static_cast<size_t>(parts.values) * dtype_bytes(cache.dtype);
+    for (int64_t part = 0; part < parts.count; ++part) {
+        std::memcpy(place(to, part), place(from, part), bytes);
+    }
+}
+
+}  // namespace
+
+void move_slots(const Context&, const ConstTensorView& pairs, const TensorView& key_cache,
+                const TensorView& value_cache, const ops::KvScales& scales) {
+    const bool has_values = !ops::has_keys_alone(value_cache);
+    const int64_t heads = key_cache.dim(1);
+    const int64_t head_dim = key_cache.dim(2);
+    const int64_t block_size = key_cache.dim(3);
+    const int64_t num_slots = key_cache.dim(0) * block_size;
+    const SlotParts head_scales{heads, block_size, 1};
+    for (int64_t i = 0; i < pairs.dim(0); ++i) {
+        const int64_t from = pairs.as<int64_t>()[2 * i];
+        const int64_t to = pairs.as<int64_t>()[2 * i + 1];
+        NVLLM_CHECK(from >= 0 && from < num_slots && to >= 0 && to < num_slots,
+                    "move_slots: no such pair " + std::to_string(from) + ", " + std::to_string(to));
+        if (from == to) continue;
+        move_slot(key_cache, block_size, {heads * head_dim, block_size, 1}, from, to);
+        if (key_cache.dtype == DType::i8) move_slot(scales.keys, block_size, head_scales, from, to);
+        if (!has_values) continue;
+        move_slot(value_cache, block_size, {heads, block_size * head_dim, head_dim}, from, to);
+        if (value_cache.dtype != DType::i8) continue;
+        move_slot(scales.values, block_size, head_scales, from, to);
+    }
+}
+
 }  // namespace nvllm::cpu

@@ -130,6 +130,8 @@ struct RowKernels {
             const F cube = S::mul(S::mul(x, x), x);
             const F inner = S::fma(cube, S::set(0.044715f), x);
             return S::mul(x, VectorMath<S>::sigmoid(S::mul(inner, S::set(1.5957691216f))));
+        } else if constexpr (kind == ActivationKind::sigmoid) {
+            return VectorMath<S>::sigmoid(x);
         } else {
             return S::max(S::zero(), x);
         }

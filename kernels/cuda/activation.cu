@@ -2,7 +2,7 @@
 //
 // Grid: rows by parts of a row, a block of up to 256 threads for 2,048 values; no shared memory.
 // Each value is read and written once: 4 bytes moved per output of activation() in bfloat16, 6 of
-// gated_activation().
+// the others.
 #include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/elements.h"
@@ -25,6 +25,8 @@ __device__ __forceinline__ float apply(Activation function, float x) {
             return x / (1.0f + expf(-2.0f * kSqrt2OverPi * gpu::fma(0.044715f * x * x, x, x)));
         case Activation::relu:
             return x < 0.0f ? 0.0f : x;  // what is no number stays none
+        case Activation::sigmoid:
+            return 1.0f / (1.0f + expf(-x));
     }
     return x;
 }
@@ -56,6 +58,28 @@ __global__ void __launch_bounds__(kMaxThreads)
     });
 }
 
+// A run of gates lies with its ups in two runs of `gate_up`.
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads)
+    clamped_swiglu_kernel(float alpha, float limit, Rows<const T> gate_up, Rows<T> out) {
+    for_my_run(out.layout, [&](int64_t row, int64_t column, int64_t count) {
+        float both[2][kRun];
+        gate_up.load(row, 2 * column, 2 * count, both[0]);
+        gate_up.load(row, 2 * column + kRun, 2 * count - kRun, both[1]);
+        float values[kRun];
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) {
+            const float gate_value = both[2 * i / kRun][2 * i % kRun];
+            const float up_value = both[2 * i / kRun][2 * i % kRun + 1];
+            const float gate = gate_value > limit ? limit : gate_value;
+            float up = up_value > limit ? limit : up_value;
+            if (up < -limit) up = -limit;
+            values[i] = gate / (1.0f + expf(-alpha * gate)) * (up + 1.0f);
+        }
+        out.store(row, column, count, values);
+    });
+}
+
 }  // namespace
 
 void activation(const Context& context, Activation function, const ConstTensorView& x,
@@ -73,6 +97,15 @@ void gated_activation(const Context& context, Activation function, const ConstTe
         using T = typename decltype(element)::Type;
         launch_over_runs(context, gated_activation_kernel<T>, row_layout(gate), function,
                          rows_of<T>(gate), rows_of<T>(up), rows_of<T>(out));
+    });
+}
+
+void clamped_swiglu(const Context& context, float alpha, float limit,
+                    const ConstTensorView& gate_up, const TensorView& out) {
+    with_float_type(out.dtype, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        launch_over_runs(context, clamped_swiglu_kernel<T>, row_layout(out), alpha, limit,
+                         rows_of<T>(gate_up), rows_of<T>(out));
     });
 }
 

@@ -1,8 +1,8 @@
 // Small element-wise ops on the GPU.
 //
 // Grid: rows by parts of a row, a block of up to 256 threads for 2,048 values; no shared memory.
-// Bytes moved per output in bfloat16: 6 by add, 4 by the others (convert: what its types take).
-// fill_random: a thread for four values wherever they lie, 2 bytes each.
+// Bytes moved per output in bfloat16: 6 by add and gate, 4 by the others (convert: what its types
+// take). fill_random: a thread for four values wherever they lie, 2 bytes each.
 #include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/elements.h"
@@ -25,12 +25,53 @@ __global__ void __launch_bounds__(kMaxThreads) add_kernel(Rows<const T> x, Rows<
 }
 
 template <typename T>
+__global__ void __launch_bounds__(kMaxThreads) copy_kernel(Rows<const T> x, Rows<T> out) {
+    for_my_run(x.layout, [&](int64_t row, int64_t column, int64_t count) {
+        float values[kRun];
+        x.load(row, column, count, values);
+        out.store(row, column, count, values);
+    });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads) gate_kernel(Rows<const T> gates, Rows<T> x) {
+    for_my_run(x.layout, [&](int64_t row, int64_t column, int64_t count) {
+        float values[kRun];
+        float open[kRun];
+        x.load(row, column, count, values);
+        if (gates.layout.width == 1) {
+#pragma unroll
+            for (int i = 0; i < kRun; ++i) open[i] = gpu::to_float(*gates.row(row));
+        } else {
+            gates.load(row, column, count, open);
+        }
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) values[i] = 1.0f / (1.0f + expf(-open[i])) * values[i];
+        x.store(row, column, count, values);
+    });
+}
+
+template <typename T>
 __global__ void __launch_bounds__(kMaxThreads) soft_cap_kernel(float cap, Rows<T> x) {
     for_my_run(x.layout, [&](int64_t row, int64_t column, int64_t count) {
         float values[kRun];
         x.load(row, column, count, values);
 #pragma unroll
         for (int i = 0; i < kRun; ++i) values[i] = cap * tanhf(values[i] / cap);
+        x.store(row, column, count, values);
+    });
+}
+
+// `factors` null: all rows have `factor`.
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads)
+    scale_kernel(float factor, const float* __restrict__ factors, Rows<T> x) {
+    for_my_run(x.layout, [&](int64_t row, int64_t column, int64_t count) {
+        const float by = factors != nullptr ? factors[row] : factor;
+        float values[kRun];
+        x.load(row, column, count, values);
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) values[i] *= by;
         x.store(row, column, count, values);
     });
 }
@@ -88,6 +129,13 @@ ViewLayout as_long_rows(const ViewLayout& view) {
     return ViewLayout::dense(view.dtype, {1, count});
 }
 
+void scale_by(const Context& context, float factor, const float* factors, const TensorView& x) {
+    with_float_type(x.dtype, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        launch_over_runs(context, scale_kernel<T>, row_layout(x), factor, factors, rows_of<T>(x));
+    });
+}
+
 }  // namespace
 
 void add(const Context& context, const ConstTensorView& x, const TensorView& y) {
@@ -97,11 +145,33 @@ void add(const Context& context, const ConstTensorView& x, const TensorView& y) 
     });
 }
 
+void copy(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    with_float_type(x.dtype, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        launch_over_runs(context, copy_kernel<T>, row_layout(x), rows_of<T>(x), rows_of<T>(out));
+    });
+}
+
+void gate(const Context& context, const ConstTensorView& gates, const TensorView& x) {
+    with_float_type(x.dtype, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        launch_over_runs(context, gate_kernel<T>, row_layout(x), rows_of<T>(gates), rows_of<T>(x));
+    });
+}
+
 void soft_cap(const Context& context, float cap, const TensorView& x) {
     with_float_type(x.dtype, [&](auto element) {
         using T = typename decltype(element)::Type;
         launch_over_runs(context, soft_cap_kernel<T>, row_layout(x), cap, rows_of<T>(x));
     });
+}
+
+void scale(const Context& context, float factor, const TensorView& x) {
+    scale_by(context, factor, nullptr, x);
+}
+
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x) {
+    scale_by(context, 1.0f, factors.as<float>(), x);
 }
 
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,

@@ -29,4 +29,16 @@ void gated_activation(const Context& context, Activation function, const ConstTe
                    function, gate, up, out);
 }
 
+void clamped_swiglu(const Context& context, float alpha, float limit,
+                    const ConstTensorView& gate_up, const TensorView& out) {
+    const BackendOps* device = module_ops(context, "clamped_swiglu");
+    check_rows(context, gate_up, 2, "clamped_swiglu");
+    check_rows(context, out, 2, "clamped_swiglu");
+    NVLLM_CHECK(gate_up.rank == 2 && out.rank == 2 && gate_up.dtype == out.dtype &&
+                    gate_up.dim(0) == out.dim(0) && gate_up.dim(1) == 2 * out.dim(1) && limit > 0,
+                "clamped_swiglu: " + gate_up.describe() + " to " + out.describe());
+    run_unless_dry(context, device != nullptr ? device->clamped_swiglu : cpu::clamped_swiglu, alpha,
+                   limit, gate_up, out);
+}
+
 }  // namespace nvllm::ops

@@ -61,15 +61,37 @@ void check_sequences(const Context& context, const ConstTensorView& queries,
     NVLLM_CHECK(starts[sequences] <= queries.dim(0), "paged_attention: more rows than queries");
 }
 
+void check_trees(const Context& context, const ConstTensorView& queries,
+                 const ConstTensorView& seq_lens, const PagedAttentionOptions& options) {
+    const bool on_device = context.device.kind != DeviceKind::cpu;
+    NVLLM_CHECK(options.causal && !(on_device && options.window > 0),
+                "paged_attention: a tree is of causal attention, and without a window on a device");
+    if (options.tree_start_loc.data == nullptr) {
+        check_vector(context, options.parents, DType::i32, queries.dim(0),
+                     "paged_attention parents");
+        return;
+    }
+    const int64_t sequences = seq_lens.dim(0);
+    NVLLM_CHECK(!on_device, "paged_attention: the trees of a device are of its queries");
+    check_vector(context, options.tree_start_loc, DType::i32, sequences + 1,
+                 "paged_attention tree starts");
+    if (context.is_dry_run()) return;
+    const int32_t* starts = options.tree_start_loc.as<int32_t>();
+    for (int64_t s = 0; s < sequences; ++s) {
+        NVLLM_CHECK(starts[s] >= 0 && starts[s] <= starts[s + 1] &&
+                        starts[s + 1] - starts[s] <= seq_lens.as<int32_t>()[s],
+                    "paged_attention: the tree of sequence " + std::to_string(s));
+    }
+    check_vector(context, options.parents, DType::i32, starts[sequences],
+                 "paged_attention parents");
+}
+
 void check_masks(const Context& context, const ConstTensorView& queries,
-                 const PagedAttentionOptions& options) {
+                 const ConstTensorView& seq_lens, const PagedAttentionOptions& options) {
     if (options.sinks.data != nullptr) {
         check_vector(context, options.sinks, DType::f32, queries.dim(1), "paged_attention sinks");
     }
-    if (options.parents.data == nullptr) return;
-    check_vector(context, options.parents, DType::i32, queries.dim(0), "paged_attention parents");
-    NVLLM_CHECK(options.causal && options.window == 0,
-                "paged_attention: a tree is of causal attention without a window");
+    if (options.parents.data != nullptr) check_trees(context, queries, seq_lens, options);
 }
 
 }  // namespace
@@ -88,7 +110,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     check_values(context, key_cache, value_cache, options.value_dim);
     check_scales(context, key_cache, has_keys_alone(value_cache), options.scales,
                  "paged_attention");
-    check_masks(context, queries, options);
+    check_masks(context, queries, seq_lens, options);
     check_sequences(context, queries, key_cache, query_start_loc, seq_lens, block_tables);
     check_device(context, out, "paged_attention");
     NVLLM_CHECK(out.dtype == queries.dtype && out.rank == 3 && out.dim(0) == queries.dim(0) &&

@@ -19,12 +19,17 @@ struct PagedAttentionOptions {
     // float32 [heads], contiguous: a score that joins each head's denominator and weighs no value
     // (an attention sink). data == nullptr: none.
     ConstTensorView sinks = {};
-    // Of sequences whose queries of this step are no text but a tree of drafts: int32 [tokens], of
-    // each row the row of its sequence's queries that it follows, which comes before it, or -1. A
-    // row then sees what was cached before the step, the rows it descends from, and itself.
-    // Sequences of more than kMaxTreeRows queries are texts, and so is one where each row follows
-    // the one before. Causal attention without a window. data == nullptr: all are texts.
+    // Of sequences whose last rows are no text but a tree of drafts, whose slots follow each other:
+    // int32 [rows of all trees], of each row the row of its sequence's tree that it follows, which
+    // comes before it, or -1. A row then sees what was cached before the tree, the rows it descends
+    // from, and itself. Sequences with trees of more than kMaxTreeRows rows are texts, and so is
+    // one where each row follows the one before. Causal attention; without a window, on a device.
+    // data == nullptr: all are texts.
     ConstTensorView parents = {};
+    // int32 [sequences + 1]: where the rows of each sequence's tree begin in `parents`. They end
+    // with the sequence; some of them may be cached already, and some queries may lie before them.
+    // data == nullptr: as query_start_loc. On a device it is always so.
+    ConstTensorView tree_start_loc = {};
 };
 
 // For every sequence s and every query row t of it at position p: softmax over the cached positions
@@ -62,8 +67,9 @@ struct PagedAttentionOptions {
 // 2 i + 1, and of positions so; denominators are sums of what was not rounded. Of float8_e4m3 the
 // scale of keys joins `scale`, that of values multiplies the output; of int8 a score is multiplied
 // with its position's scale of keys, a probability with that of values before it weighs the value
-// (not in the denominator). A sink joins at the very end. What a row of a tree does not see lies at
-// its own position in a tile and weighs nothing.
+// (not in the denominator). A sink joins at the very end. On the CPU a row of a tree has the
+// bits of a text: what it descends from is taken where its positions would be in one. On a device
+// what it does not see lies at its own slot's position in a tile and weighs nothing.
 void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& key_cache, const ConstTensorView& value_cache,
                      const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,

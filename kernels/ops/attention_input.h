@@ -4,6 +4,7 @@
 #include "kernels/context.h"
 #include "kernels/ops/kv_cache.h"
 #include "kernels/ops/norm.h"
+#include "kernels/ops/rope.h"
 #include "kernels/view.h"
 
 namespace nvllm::ops {
@@ -19,6 +20,7 @@ struct AttentionInputOptions {
     RmsNormOptions key_norm_options;
     ConstTensorView cosines;  // of rope_cos_sin()
     ConstTensorView sines;
+    RopePairs pairs = RopePairs::halves;
     KvScales scales = {};
 };
 

@@ -14,11 +14,44 @@ void add(const Context& context, const ConstTensorView& x, const TensorView& y) 
     run_unless_dry(context, device != nullptr ? device->add : cpu::add, x, y);
 }
 
+void copy(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    const BackendOps* device = module_ops(context, "copy");
+    check_rows(context, x, 3, "copy");
+    check_rows(context, out, 3, "copy");
+    NVLLM_CHECK(same_rows(x, out), "copy: " + x.describe() + " to " + out.describe());
+    run_unless_dry(context, optional_op(device, &BackendOps::copy, &cpu::copy, "copy"), x, out);
+}
+
+void gate(const Context& context, const ConstTensorView& gates, const TensorView& x) {
+    const BackendOps* device = module_ops(context, "gate");
+    check_rows(context, gates, 3, "gate");
+    check_rows(context, x, 3, "gate");
+    ViewLayout of_rows = x;
+    of_rows.shape[static_cast<size_t>(x.rank - 1)] = 1;
+    NVLLM_CHECK(same_rows(gates, x) || same_rows(gates, of_rows),
+                "gate: " + gates.describe() + " of " + x.describe());
+    run_unless_dry(context, optional_op(device, &BackendOps::gate, &cpu::gate, "gate"), gates, x);
+}
+
 void soft_cap(const Context& context, float cap, const TensorView& x) {
     const BackendOps* device = module_ops(context, "soft_cap");
     check_rows(context, x, kMaxRank, "soft_cap");
     NVLLM_CHECK(cap > 0, "soft_cap needs a positive cap");
     run_unless_dry(context, device != nullptr ? device->soft_cap : cpu::soft_cap, cap, x);
+}
+
+void scale(const Context& context, float factor, const TensorView& x) {
+    const BackendOps* device = module_ops(context, "scale");
+    check_rows(context, x, kMaxRank, "scale");
+    run_unless_dry(context, device != nullptr ? device->scale : cpu::scale, factor, x);
+}
+
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x) {
+    const BackendOps* device = module_ops(context, "scale_rows");
+    check_rows(context, x, 2, "scale_rows");
+    NVLLM_CHECK(x.rank == 2, "scale_rows cannot take " + x.describe());
+    check_vector(context, factors, DType::f32, x.dim(0), "scale_rows");
+    run_unless_dry(context, device != nullptr ? device->scale_rows : cpu::scale_rows, factors, x);
 }
 
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,

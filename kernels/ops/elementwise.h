@@ -11,8 +11,24 @@ namespace nvllm::ops {
 // y += x. Activations of one type, equal shapes, rows may be strided.
 void add(const Context& context, const ConstTensorView& x, const TensorView& y);
 
+// out = x. Activations of one type, equal shapes, rows may be strided. Throws unavailable where a
+// module lacks it.
+void copy(const Context& context, const ConstTensorView& x, const TensorView& out);
+
+// x = x * sigmoid(gates). Activations of one type [tokens, heads, width] or [tokens, width], rows
+// may be strided; gates of the same shape, or with a last axis of 1: one for each row. Throws
+// unavailable where a module lacks it.
+void gate(const Context& context, const ConstTensorView& gates, const TensorView& x);
+
 // x = cap * tanh(x / cap) in place (Gemma 2 logits).
 void soft_cap(const Context& context, float cap, const TensorView& x);
+
+// x *= factor in place. Activations, rows may be strided.
+void scale(const Context& context, float factor, const TensorView& x);
+
+// x[t] *= factors[t] in place. factors: float32 [tokens]; x: activations [tokens, width], rows may
+// be strided.
+void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x);
 
 // out[i] = x[rows[i]]. x: activations [tokens, hidden]; rows: int32 [count]; out: the same type
 // [count, hidden].

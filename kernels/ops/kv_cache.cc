@@ -30,6 +30,13 @@ void check_values(const Context& context, const ConstTensorView& keys,
                 "write_kv: " + keys.describe() + " beside " + values.describe());
 }
 
+// Storage of keys and of values on the CPU.
+bool lie_alike(const ViewLayout& key_cache, const ViewLayout& value_cache) {
+    return value_cache.rank == 4 && key_cache.dim(0) == value_cache.dim(0) &&
+           key_cache.dim(3) == value_cache.dim(2) && key_cache.dtype == value_cache.dtype &&
+           has_contiguous_blocks(value_cache);
+}
+
 }  // namespace
 
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
@@ -64,6 +71,19 @@ void copy_blocks(const Context& context, const ConstTensorView& pairs,
     }
     run_unless_dry(context, device != nullptr ? device->copy_blocks : cpu::copy_blocks, pairs,
                    source, target);
+}
+
+void move_slots(const Context& context, const ConstTensorView& pairs, const TensorView& key_cache,
+                const TensorView& value_cache, const KvScales& scales) {
+    NVLLM_CHECK(context.device.kind == DeviceKind::cpu, "move_slots: on the CPU alone");
+    NVLLM_CHECK(
+        pairs.dtype == DType::i64 && pairs.rank == 2 && pairs.dim(1) == 2 && pairs.contiguous(),
+        "move_slots: pairs " + pairs.describe());
+    NVLLM_CHECK(key_cache.rank == 4 && has_contiguous_blocks(key_cache) &&
+                    (has_keys_alone(value_cache) || lie_alike(key_cache, value_cache)),
+                "move_slots: " + key_cache.describe() + " beside " + value_cache.describe());
+    check_scales(context, key_cache, has_keys_alone(value_cache), scales, "move_slots");
+    run_unless_dry(context, cpu::move_slots, pairs, key_cache, value_cache, scales);
 }
 
 }  // namespace nvllm::ops

@@ -12,6 +12,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/kv_cache.h"
 #include "kernels/ops/linalg.h"
+#include "kernels/ops/linear_attention.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_quantized.h"
 #include "kernels/ops/moe.h"
@@ -23,10 +24,13 @@
 #define NVLLM_REQUIRED_OPS(X) \
     X(activation)             \
     X(gated_activation)       \
+    X(clamped_swiglu)         \
     X(attention_input)        \
     X(paged_attention)        \
     X(add)                    \
     X(soft_cap)               \
+    X(scale)                  \
+    X(scale_rows)             \
     X(gather_rows)            \
     X(convert)                \
     X(embedding)              \
@@ -36,7 +40,8 @@
     X(rms_norm)               \
     X(layer_norm)             \
     X(rope_cos_sin)           \
-    X(rope)
+    X(rope)                   \
+    X(position_factors)
 
 // Ops of the CPU that a module may leave out. Each group is complete or missing.
 #define NVLLM_OPTIONAL_OPS(X)                                                  \
@@ -49,6 +54,13 @@
     X(sort_by_expert)                                                          \
     X(grouped_matmul)                                                          \
     X(add_expert_outputs)                                                      \
+    /* Without them a model of layers with states is refused. */               \
+    X(copy)                                                                    \
+    X(gate)                                                                    \
+    X(causal_conv1d)                                                           \
+    X(l2_norm)                                                                 \
+    X(delta_rule_gates)                                                        \
+    X(gated_delta_rule)                                                        \
     /* Without it the host makes random weights and copies them. */            \
     X(fill_random)                                                             \
     /* Without them quantized weights are dequantized when they are loaded. */ \
@@ -70,6 +82,7 @@
     NVLLM_REQUIRED_OPS(X) \
     NVLLM_OPTIONAL_OPS(X) \
     X(fused_matmul)       \
+    X(move_slots)         \
     X(add_gram)           \
     X(mirror_lower)       \
     X(cholesky)           \

@@ -42,7 +42,7 @@ void rope_cos_sin(const Context& context, const ConstTensorView& positions,
 }
 
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
-          const TensorView& x) {
+          RopePairs pairs, const TensorView& x) {
     const BackendOps* device = module_ops(context, "rope");
     check_rows(context, x, 3, "rope");
     NVLLM_CHECK(x.rank == 3, "rope cannot take " + x.describe());
@@ -50,7 +50,17 @@ void rope(const Context& context, const ConstTensorView& cosines, const ConstTen
     check_cos_sin(context, sines, x.dim(0), "rope");
     NVLLM_CHECK(cosines.dim(1) == sines.dim(1) && 2 * cosines.dim(1) <= x.dim(2),
                 "rope: " + cosines.describe() + " for " + x.describe());
-    run_unless_dry(context, device != nullptr ? device->rope : cpu::rope, cosines, sines, x);
+    run_unless_dry(context, device != nullptr ? device->rope : cpu::rope, cosines, sines, pairs, x);
+}
+
+void position_factors(const Context& context, const ConstTensorView& positions, float beta,
+                      int64_t original, const TensorView& factors) {
+    const BackendOps* device = module_ops(context, "position_factors");
+    check_vector(context, factors, DType::f32, factors.dim(0), "position_factors");
+    check_vector(context, positions, DType::i32, factors.dim(0), "position_factors");
+    NVLLM_CHECK(original > 0, "position_factors needs a context");
+    run_unless_dry(context, device != nullptr ? device->position_factors : cpu::position_factors,
+                   positions, beta, original, factors);
 }
 
 }  // namespace nvllm::ops

@@ -1,4 +1,4 @@
-// Rotary position embedding (Su et al. 2021), rotate-half layout of Hugging Face checkpoints.
+// Rotary position embedding (Su et al. 2021), and factors on queries that follow from positions.
 #pragma once
 
 #include "kernels/context.h"
@@ -17,10 +17,20 @@ void rope_cos_sin(const Context& context, const ConstTensorView& positions,
                   const TensorView& cosines, const TensorView& sines,
                   const ConstTensorView& choices = {});
 
-// Rotates in place the first `rotary` values of every head: pairs (i, i + rotary / 2).
+// Which of the first `rotary` values of a head turn together: i and i + rotary / 2, or neighbours,
+// 2 i and 2 i + 1 (GPT-J).
+enum class RopePairs : uint8_t { halves, interleaved };
+
+// Rotates in place the first `rotary` values of every head: pair i by the angle of column i.
 // x: activations [tokens, heads, head_dim], rows may be strided; cosines, sines: float32 [tokens,
 // rotary / 2].
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
-          const TensorView& x);
+          RopePairs pairs, const TensorView& x);
+
+// factors[t] = 1 + beta * log(1 + floor(positions[t] / original)): what queries are multiplied with
+// so that attention stays sharp beyond the context that a model was trained for (Llama 4).
+// positions: int32 [tokens]; factors: float32 [tokens]. REQUIRES: original > 0.
+void position_factors(const Context& context, const ConstTensorView& positions, float beta,
+                      int64_t original, const TensorView& factors);
 
 }  // namespace nvllm::ops

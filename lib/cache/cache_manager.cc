@@ -15,6 +15,7 @@ const CacheConfig& checked(const CacheConfig& config) {
         if (!holds) throw Error(ErrorKind::bad_config, std::string("cache: ") + what);
     };
     require(config.block_size >= 1, "block_size must be at least 1");
+    require(config.checkpoint_interval >= 0, "checkpoint_interval must not be negative");
     require(!config.groups.empty(), "there must be at least one cache group");
     for (const CacheGroupConfig& group : config.groups) {
         require(group.num_blocks >= 1, "every cache group needs at least 1 block");
@@ -61,7 +62,7 @@ CacheManager::CacheManager(const CacheConfig& config)
       hints_(index_, ranking_, config.enable_prefix_caching && ranking_.policy().uses_reuse_hints),
       prefix_cache_(config.enable_prefix_caching, shape_, pools_, index_, ranking_, hints_),
       tables_(shape_, pools_, prefix_cache_, deferred_),
-      states_(shape_, pools_, prefix_cache_, tables_),
+      states_(shape_, pools_, prefix_cache_, tables_, config.checkpoint_interval),
       copy_on_write_(shape_, pools_, index_, prefix_cache_, tables_, states_),
       swap_space_(sizes(config, &CacheGroupConfig::num_host_blocks)),
       swapper_(shape_, pools_, prefix_cache_, tables_, states_, deferred_, swap_space_),

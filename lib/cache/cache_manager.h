@@ -40,6 +40,8 @@ struct CacheConfig {
     bool enable_prefix_caching = true;
     std::optional<HashKey> hash_key = std::nullopt;  // of block keys; empty: a random one
     std::string eviction = "lru";                    // a row of eviction.cc
+    // Of states: kept at multiples of so many tokens, rounded up to whole blocks. 0: of a block.
+    int32_t checkpoint_interval = 0;
     EvictionCosts eviction_costs = {};
 };
 
@@ -52,6 +54,9 @@ class CacheManager {
 
     int32_t block_size() const { return shape_.block_size(); }
     int32_t num_groups() const { return shape_.num_groups(); }
+    // Whether states are kept for other sequences, and at multiples of how many tokens.
+    bool keeps_checkpoints() const { return shape_.has_states() && prefix_cache_.enabled(); }
+    int32_t checkpoint_interval() const { return states_.checkpoint_interval(); }
     // Sizes of tables, windows, kinds of groups.
     const CacheShape& shape() const { return shape_; }
     // For inspection. Valid as long as the manager.
@@ -103,11 +108,14 @@ class CacheManager {
     // holds earlier positions is to be copied, appended to `copies`. False, with nothing changed,
     // if blocks are missing. With state groups it is called before every plan that names the
     // sequence: a checkpoint or a shared state is copied to a slot of the sequence's own, and a
-    // state at a block boundary is kept as a checkpoint if a slot is available. REQUIRES: the block
-    // of `next_position` is not cached.
+    // state at a multiple of the checkpoint interval, or at any block boundary if `keeps_state`, is
+    // kept as a checkpoint if a slot is available. REQUIRES: the block of `next_position` is not
+    // cached.
     bool copy_on_write(SequenceBlocks& sequence, int32_t next_position,
-                       std::vector<BlockMove>& copies, std::vector<TableChange>& changes) {
-        return copy_on_write_.make_writable(sequence.state_, next_position, copies, changes);
+                       std::vector<BlockMove>& copies, std::vector<TableChange>& changes,
+                       bool keeps_state = false) {
+        return copy_on_write_.make_writable(sequence.state_, next_position, keeps_state, copies,
+                                            changes);
     }
 
     // Frees the device blocks; the content of the first `num_positions` is to be copied to host

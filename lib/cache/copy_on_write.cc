@@ -54,7 +54,7 @@ int32_t CopyOnWrite::num_to_replace(const CacheSequence& sequence, int32_t group
     return count;
 }
 
-bool CopyOnWrite::make_writable(CacheSequence& sequence, int32_t next_position,
+bool CopyOnWrite::make_writable(CacheSequence& sequence, int32_t next_position, bool keeps_state,
                                 std::vector<BlockMove>& copies, std::vector<TableChange>& changes) {
     const int32_t first = next_position / shape_.block_size();
     NVLLM_CHECK(first >= sequence.num_cached, "a cached block is never written to");
@@ -63,7 +63,7 @@ bool CopyOnWrite::make_writable(CacheSequence& sequence, int32_t next_position,
     }
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
         if (shape_.is_state(group)) {
-            states_.make_writable(sequence, group, next_position, copies, changes);
+            states_.make_writable(sequence, group, next_position, keeps_state, copies, changes);
         } else {
             replace_shared(sequence, group, next_position, copies, changes);
         }

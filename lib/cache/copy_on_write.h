@@ -23,7 +23,7 @@ class CopyOnWrite {
 
     // See CacheManager.
     void fork(CacheSequence& child, const CacheSequence& parent, int32_t num_positions);
-    bool make_writable(CacheSequence& sequence, int32_t next_position,
+    bool make_writable(CacheSequence& sequence, int32_t next_position, bool keeps_state,
                        std::vector<BlockMove>& copies, std::vector<TableChange>& changes);
 
     // Shared blocks that were copied because a sequence was about to write to them.

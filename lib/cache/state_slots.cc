@@ -19,7 +19,8 @@ int32_t StateSlots::num_needed(const CacheSequence& sequence, int32_t group) con
 }
 
 void StateSlots::make_writable(CacheSequence& sequence, int32_t group, int32_t next_position,
-                               std::vector<BlockMove>& copies, std::vector<TableChange>& changes) {
+                               bool keeps_state, std::vector<BlockMove>& copies,
+                               std::vector<TableChange>& changes) {
     BlockTable& table = sequence.tables[group];
     if (table.size() == 0) return;
     std::optional<BlockId>& source = sequence.checkpoints[group].source;
@@ -31,7 +32,7 @@ void StateSlots::make_writable(CacheSequence& sequence, int32_t group, int32_t n
         return;
     }
     const BlockId old = table[0];
-    const bool checkpoint = wants_checkpoint(sequence, group, next_position);
+    const bool checkpoint = wants_checkpoint(sequence, group, next_position, keeps_state);
     if (!checkpoint && !must_replace(group, old)) return;
     table.replace(0, prefix_cache_.take(group));
     copies.push_back({group, old, table[0]});
@@ -44,9 +45,10 @@ void StateSlots::make_writable(CacheSequence& sequence, int32_t group, int32_t n
 }
 
 bool StateSlots::wants_checkpoint(const CacheSequence& sequence, int32_t group,
-                                  int32_t next_position) const {
+                                  int32_t next_position, bool keeps_state) const {
     const int32_t block_size = shape_.block_size();
-    return prefix_cache_.enabled() && next_position > 0 && next_position % block_size == 0 &&
+    const int32_t step = keeps_state ? block_size : checkpoint_interval_;
+    return prefix_cache_.enabled() && next_position > 0 && next_position % step == 0 &&
            pools_[group].num_available() > 0 &&
            !pools_[group].is_cached(sequence.tables[group][0]) &&
            !has_checkpoint(sequence, group, next_position / block_size - 1);

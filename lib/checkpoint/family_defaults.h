@@ -10,7 +10,25 @@
 namespace nvllm {
 
 // Which layers see a window.
-enum class Windows : uint8_t { none, all, switched, alternating, five_of_six, three_of_four };
+enum class Windows : uint8_t {
+    none,
+    all,
+    switched,            // if use_sliding_window: from max_window_layers on
+    switched_even,       // if use_sliding_window: every second below max_window_layers
+    switched_unrotated,  // if use_sliding_window: those that are not rotated
+    alternating,         // every second from the first on
+    all_but_nth,         // all but every window_pattern-th
+    three_of_four,       // all but the first of four
+};
+
+// Which layers rotate queries and keys.
+enum class RotatedLayers : uint8_t {
+    all,
+    listed,               // those that no_rope_layers says, else all but every fourth (SmolLM3)
+    windowed,             // those with a window (Cohere 2)
+    windowed_if_windows,  // those with a window, where sliding_window gives one, else all (EXAONE
+                          // 4)
+};
 
 // What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
 struct FamilyDefaults {
@@ -31,21 +49,38 @@ struct FamilyDefaults {
     const char* activation_key = "hidden_act";
     const char* epsilon_key = "rms_norm_eps";  // null: no key changes it
     int64_t intermediate_per_hidden = 0;  // width of the MLP where the key is absent; 0: required
+    int64_t intermediate_size = 0;        // where the key is absent; 0: by the row above
     int64_t mlp_matrices = 3;             // of a decoder; 2: not gated
     bool tied = false;
-    bool attention_bias = false;  // on q, k, v, where the key is absent or not the family's
-    const char* output_bias_key = "attention_bias";  // null: no key gives the output one
-    bool mlp_bias = false;                           // where the key is absent
+    const char* attention_bias_key = "attention_bias";  // on q, k, v
+    bool attention_bias = false;                        // where the key is absent
+    const char* output_bias_key = "attention_bias";     // null: no key gives the output one
+    bool output_bias = false;                           // where the key is absent
+    const char* mlp_bias_key = "mlp_bias";
+    bool mlp_bias = false;            // where the key is absent
     double query_scalar = 0.0;        // query_pre_attn_scalar where it is absent; 0: head_dim
     double attention_soft_cap = 0.0;  // where the key is absent; 0: none
     double logit_soft_cap = 0.0;      // alike
     bool normalizes_experts = false;  // where norm_topk_prob is absent or not the family's
+    int64_t num_experts = 0;          // where the key is absent
+    int64_t experts_per_token = 0;    // alike
+    int64_t expert_size = 0;          // where moe_intermediate_size is; 0: intermediate_size
+    int64_t num_shared_experts = 0;   // where n_shared_experts is absent or not the family's
+    int64_t shared_expert_width = 0;  // where shared_expert_intermediate_size is
+    int64_t first_dense_layers = 0;   // where first_k_dense_replace is
     Windows windows = Windows::none;
     int64_t window = 0;              // where the key is absent
     int64_t max_window_layers = 28;  // where the key is absent
-    const char* rope = nullptr;      // rope_parameters, as JSON, where there are none
-    bool has_mrope = false;          // positions of several axes, which are one for text
-    bool is_multi_part = false;      // its config also has settings of other parts
+    int64_t window_pattern = 6;      // alike, of all_but_nth
+    RotatedLayers rotated = RotatedLayers::all;
+    double sliding_theta = 0.0;    // of layers with a window, where their RoPE is their own; 0: not
+    double partial_rotary = 1.0;   // of each head that is rotated, where the key is absent
+    double attention_scale = 0.0;  // attention_multiplier where it is absent; 0: 1 / sqrt(head_dim)
+    double logit_scale = 1.0;      // where the key is absent
+    const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
+    bool has_linear_attention = false;  // in the layers that the config names
+    bool has_mrope = false;             // positions of several axes, which are one for text
+    bool is_multi_part = false;         // its config also has settings of other parts
     bool encoder = false;
     bool learned_positions = false;
     int64_t token_types = 0;           // where the key is absent

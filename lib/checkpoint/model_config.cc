@@ -69,7 +69,9 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
         any_integer(fields, {"max_position_embeddings", "n_positions"}, 1, kMaxPositions)
             .value_or(family.max_positions);
     config.intermediate_size =
-        required(fields, family, family.intermediate_per_hidden * config.hidden_size,
+        required(fields, family,
+                 family.intermediate_size > 0 ? family.intermediate_size
+                                              : family.intermediate_per_hidden * config.hidden_size,
                  {"intermediate_size", "n_inner", "hidden_dim"}, kMaxIntermediate);
 }
 
@@ -117,11 +119,14 @@ void read_switches(const ConfigFields& fields, const FamilyDefaults& family, Mod
         config.activation = family.activation;
     }
     config.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(family.tied);
-    config.attention_bias = fields.boolean("attention_bias").value_or(family.attention_bias);
+    config.attention_bias =
+        fields.boolean(family.attention_bias_key).value_or(family.attention_bias);
     if (family.output_bias_key != nullptr) {
-        config.attention_output_bias = fields.boolean(family.output_bias_key).value_or(false);
+        config.attention_output_bias =
+            fields.boolean(family.output_bias_key).value_or(family.output_bias);
     }
-    config.mlp_bias = fields.boolean("mlp_bias").value_or(family.mlp_bias);
+    config.query_key_norm = fields.boolean("use_qk_norm").value_or(false);
+    config.mlp_bias = fields.boolean(family.mlp_bias_key).value_or(family.mlp_bias);
 }
 
 // A cap that is null is none; one that is absent is the family's.
@@ -134,6 +139,10 @@ void read_attention(const ConfigFields& fields, const FamilyDefaults& family, Mo
     const double scalar =
         fields.number("query_pre_attn_scalar", 1e-6, 1e6).value_or(family.query_scalar);
     if (scalar > 0.0) config.attention_scale = 1.0 / std::sqrt(scalar);
+    if (family.attention_scale > 0.0) config.attention_scale = family.attention_scale;
+    if (const auto factor = fields.number("attention_multiplier", -1e6, 1e6)) {
+        config.attention_scale = *factor;
+    }
     if (!fields.boolean("scale_attn_weights").value_or(true)) config.attention_scale = 1.0;
     config.attention_scale_by_layer =
         fields.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
@@ -146,7 +155,37 @@ void read_attention(const ConfigFields& fields, const FamilyDefaults& family, Mo
     }
 }
 
-bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family, int64_t layer) {
+// Multipliers of Granite and Cohere.
+void read_scales(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    config.embedding_scale = fields.number("embedding_multiplier", -1e6, 1e6).value_or(1.0);
+    config.residual_scale = fields.number("residual_multiplier", -1e6, 1e6).value_or(1.0);
+    config.logit_scale = fields.number("logit_scale", -1e6, 1e6).value_or(family.logit_scale);
+    config.logit_scale /= fields.number("logits_scaling", 1e-6, 1e6).value_or(1.0);
+}
+
+// Layers without RoPE that no_rope_layers lists with a 0.
+std::vector<bool> listed_rotations(const ConfigFields& fields, const ModelConfig& config) {
+    std::vector<bool> rotated;
+    for (const int64_t is_rotated : fields.integers("no_rope_layers")) {
+        rotated.push_back(is_rotated != 0);
+    }
+    const int64_t interval = fields.integer("no_rope_layer_interval", 1, kMaxLayers).value_or(4);
+    if (!fields.has("no_rope_layers")) {
+        for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+            rotated.push_back((layer + 1) % interval != 0);
+        }
+    }
+    if (static_cast<int64_t>(rotated.size()) != config.num_layers) {
+        fields.refuse("no_rope_layers", fmt::format("{} layers are expected", config.num_layers));
+    }
+    return rotated;
+}
+
+bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family,
+                    const ModelConfig& config, int64_t layer) {
+    const auto below = [&](int64_t absent) {
+        return layer < fields.integer("max_window_layers", 0, kMaxLayers).value_or(absent);
+    };
     switch (family.windows) {
         case Windows::none:
             return false;
@@ -154,14 +193,16 @@ bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family, in
             return true;
         case Windows::switched:
             // Qwen3-MoE knows no layers without the window.
-            return !reads_key(family, "max_window_layers") ||
-                   layer >= fields.integer("max_window_layers", 0, kMaxLayers)
-                                .value_or(family.max_window_layers);
+            return !reads_key(family, "max_window_layers") || !below(family.max_window_layers);
+        case Windows::switched_even:
+            return layer % 2 == 0 && below(family.max_window_layers);
+        case Windows::switched_unrotated:
+            return !config.rotates(layer);
         case Windows::alternating:
             return layer % 2 == 0;
-        case Windows::five_of_six:
-            return (layer + 1) %
-                       fields.integer("sliding_window_pattern", 1, kMaxLayers).value_or(6) !=
+        case Windows::all_but_nth:
+            return (layer + 1) % fields.integer("sliding_window_pattern", 1, kMaxLayers)
+                                     .value_or(family.window_pattern) !=
                    0;
         case Windows::three_of_four:
             return layer % 4 != 0;
@@ -196,21 +237,30 @@ void read_windows(const ConfigFields& fields, const FamilyDefaults& family, Mode
          {"sliding_window", "layer_types", "max_window_layers", "sliding_window_pattern"}) {
         fields.find(key);
     }
-    if (family.windows == Windows::switched &&
-        !fields.boolean("use_sliding_window").value_or(false)) {
+    const bool is_switched = family.windows == Windows::switched ||
+                             family.windows == Windows::switched_even ||
+                             family.windows == Windows::switched_unrotated;
+    if (is_switched && !fields.boolean("use_sliding_window").value_or(false)) {
         return;
     }
     config.sliding_window =
         fields.integer("sliding_window", 1, kMaxPositions).value_or(said ? 0 : family.window);
+    const bool has_windows = config.sliding_window > 0;
     // A window that no position can leave is none.
     if (config.sliding_window >= config.max_positions) config.sliding_window = 0;
     const std::vector<bool> windowed = windowed_layers(fields, config);
+    std::vector<bool> sees_window;
     for (size_t layer = 0; layer < config.layer_windows.size(); ++layer) {
-        const bool sees_window = windowed.empty()
-                                     ? window_by_rule(fields, family, static_cast<int64_t>(layer))
-                                     : windowed[layer];
-        if (sees_window) config.layer_windows[layer] = config.sliding_window;
+        const auto index = static_cast<int64_t>(layer);
+        sees_window.push_back(windowed.empty() ? window_by_rule(fields, family, config, index)
+                                               : windowed[layer]);
+        if (sees_window.back()) config.layer_windows[layer] = config.sliding_window;
     }
+    const bool by_window = family.rotated == RotatedLayers::windowed ||
+                           (family.rotated == RotatedLayers::windowed_if_windows && has_windows);
+    if (!has_windows) sees_window.assign(sees_window.size(), false);
+    // Also where the window is one that no position can leave.
+    if (by_window) config.rotated_layers = std::move(sees_window);
 }
 
 void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config,
@@ -218,8 +268,9 @@ void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelCo
     if (config.head_dim == 0 || config.learned_positions) return;
     const RopeModel model{family, config.max_positions, config.head_dim};
     config.rope = read_rope_config(fields, "full_attention", family.theta, model, unused);
-    if (family.windows != Windows::five_of_six) return;
-    const double local = fields.number("rope_local_base_freq", 1.0, 1e15).value_or(10000.0);
+    if (family.sliding_theta == 0.0) return;
+    const double local =
+        fields.number("rope_local_base_freq", 1.0, 1e15).value_or(family.sliding_theta);
     const auto parameters = fields.object("rope_parameters");
     if (parameters && parameters->has("sliding_attention")) {
         config.sliding_rope = read_rope_config(fields, "sliding_attention", local, model, unused);
@@ -229,30 +280,114 @@ void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelCo
     }
 }
 
-void read_experts(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
-    config.num_experts =
-        any_integer(fields, {"num_local_experts", "num_experts"}, 0, kMaxExperts).value_or(0);
-    if (config.num_experts == 0) return;
-    config.experts_per_token =
-        any_integer(fields, {"num_experts_per_tok"}, 1, config.num_experts).value_or(0);
-    if (config.experts_per_token == 0) {
-        fields.refuse("num_experts_per_tok", "a model with experts needs it");
-    }
-    config.expert_intermediate_size =
-        any_integer(fields, {"moe_intermediate_size"}, 1, kMaxIntermediate)
-            .value_or(config.intermediate_size);
-    config.normalize_expert_weights =
-        fields.boolean("norm_topk_prob").value_or(family.normalizes_experts);
+// Which layers have experts. `absent`: those before them, where no key says it.
+std::vector<bool> read_sparse_layers(const ConfigFields& fields, int64_t absent,
+                                     const ModelConfig& config) {
+    std::vector<bool> sparse;
     const int64_t step = fields.integer("decoder_sparse_step", 1, kMaxLayers).value_or(1);
+    const int64_t first = fields.integer("first_k_dense_replace", 0, kMaxLayers).value_or(absent);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-        config.sparse_layers.push_back((layer + 1) % step == 0);
+        sparse.push_back(layer >= first && (layer + 1) % step == 0);
     }
     for (const int64_t layer : fields.integers("mlp_only_layers")) {
         if (layer < 0 || layer >= config.num_layers) {
             fields.refuse("mlp_only_layers", "it names a layer that is not there");
         }
-        config.sparse_layers[static_cast<size_t>(layer)] = false;
+        sparse[static_cast<size_t>(layer)] = false;
     }
+    return sparse;
+}
+
+// Groups of experts, and how the chosen ones are weighted.
+void read_routing(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    config.experts_per_token =
+        fields.integer("num_experts_per_tok", 1, config.num_experts)
+            .value_or(std::min(family.experts_per_token, config.num_experts));
+    if (config.experts_per_token == 0) {
+        fields.refuse("num_experts_per_tok", "a model with experts needs it");
+    }
+    config.normalize_expert_weights =
+        fields.boolean("norm_topk_prob").value_or(family.normalizes_experts);
+    config.expert_weight_scale = fields.number("routed_scaling_factor", 0.0, 1e6).value_or(1.0);
+    config.num_expert_groups = fields.integer("n_group", 1, config.num_experts).value_or(1);
+    if (config.num_experts % config.num_expert_groups != 0) {
+        fields.refuse("n_group", fmt::format("it must divide the {} experts", config.num_experts));
+    }
+    config.expert_groups_per_token =
+        fields.integer("topk_group", 1, config.num_expert_groups).value_or(1);
+    const int64_t open =
+        config.num_experts / config.num_expert_groups * config.expert_groups_per_token;
+    if (config.experts_per_token > open) {
+        fields.refuse("topk_group", fmt::format("its groups have {} experts, fewer than a token "
+                                                "chooses",
+                                                open));
+    }
+}
+
+void read_experts(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    config.num_experts =
+        any_integer(fields, {"num_local_experts", "num_experts", "n_routed_experts"}, 0,
+                    kMaxExperts)
+            .value_or(family.num_experts);
+    if (config.num_experts == 0) return;
+    read_routing(fields, family, config);
+    config.expert_intermediate_size =
+        any_integer(fields, {"moe_intermediate_size"}, 1, kMaxIntermediate)
+            .value_or(family.expert_size > 0 ? family.expert_size : config.intermediate_size);
+    const int64_t num_shared =
+        fields.integer("n_shared_experts", 0, kMaxExperts).value_or(family.num_shared_experts);
+    config.shared_expert_intermediate_size =
+        fields.integer("shared_expert_intermediate_size", 1, kMaxIntermediate)
+            .value_or(family.shared_expert_width + num_shared * config.expert_intermediate_size);
+    config.swiglu_alpha = fields.number("swiglu_alpha", -1e6, 1e6).value_or(config.swiglu_alpha);
+    config.swiglu_limit = fields.number("swiglu_limit", 1e-6, 1e30).value_or(config.swiglu_limit);
+    config.sparse_layers = read_sparse_layers(fields, family.first_dense_layers, config);
+}
+
+// One answer a layer: the types that the file lists, or all but every nth.
+std::vector<bool> linear_layers(const ConfigFields& fields, const ModelConfig& config) {
+    std::vector<bool> linear;
+    const int64_t interval = fields.integer("full_attention_interval", 1, kMaxLayers).value_or(4);
+    const auto types = fields.texts("layer_types");
+    if (!types) {
+        for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+            linear.push_back((layer + 1) % interval != 0);
+        }
+        return linear;
+    }
+    for (const std::string& type : *types) {
+        if (type != "linear_attention" && type != "full_attention") {
+            fields.refuse("layer_types", fmt::format("layers of type {} are not supported",
+                                                     quoted_for_message(type)));
+        }
+        linear.push_back(type == "linear_attention");
+    }
+    if (std::ssize(linear) != config.num_layers) {
+        fields.refuse("layer_types", fmt::format("{} layers are expected", config.num_layers));
+    }
+    return linear;
+}
+
+void read_linear_attention(const ConfigFields& fields, ModelConfig& config) {
+    constexpr int64_t kMaxTaps = 64;
+    LinearAttentionConfig linear;
+    linear.key_heads = fields.integer("linear_num_key_heads", 1, kMaxHeads).value_or(16);
+    linear.value_heads = fields.integer("linear_num_value_heads", 1, kMaxHeads).value_or(32);
+    linear.key_dim = fields.integer("linear_key_head_dim", 1, kMaxHeadDim).value_or(128);
+    linear.value_dim = fields.integer("linear_value_head_dim", 1, kMaxHeadDim).value_or(128);
+    linear.conv_taps = fields.integer("linear_conv_kernel_dim", 2, kMaxTaps).value_or(4);
+    if (linear.value_heads % linear.key_heads != 0) {
+        fields.refuse("linear_num_value_heads",
+                      fmt::format("it must be a multiple of the {} key heads", linear.key_heads));
+    }
+    for (const auto& [key, width] :
+         {std::pair("linear_key_head_dim", linear.key_heads * linear.key_dim),
+          std::pair("linear_value_head_dim", linear.value_heads * linear.value_dim)}) {
+        if (width <= kMaxIntermediate) continue;
+        fields.refuse(key, fmt::format("all heads of it are wider than {}", kMaxIntermediate));
+    }
+    linear.layers = linear_layers(fields, config);
+    config.linear_attention = std::move(linear);
 }
 
 void read_dtype(const ConfigFields& fields, ModelConfig& config) {
@@ -337,9 +472,14 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     section([&] { read_heads(fields, family, config); });
     section([&] { read_switches(fields, family, config); });
     section([&] { read_attention(fields, family, config); });
+    section([&] { read_scales(fields, family, config); });
+    if (family.rotated == RotatedLayers::listed) {
+        section([&] { config.rotated_layers = listed_rotations(fields, config); });
+    }
     section([&] { read_windows(fields, family, config); });
     section([&] { read_rope(fields, family, config, unused); });
     section([&] { read_experts(fields, family, config); });
+    if (family.has_linear_attention) section([&] { read_linear_attention(fields, config); });
     if (config.encoder) section([&] { read_encoder(fields, family, config); });
     section([&] { read_dtype(fields, config); });
     section([&] { read_special_tokens(fields, config); });
@@ -514,6 +654,14 @@ ModelConfig describe_model_config(const std::filesystem::path& file, FamilyTable
     }
 }
 
+int64_t ModelConfig::of_linear_attention() const {
+    const LinearAttentionConfig& linear = *linear_attention;
+    const int64_t keys = linear.key_heads * linear.key_dim;
+    const int64_t values = linear.value_heads * linear.value_dim;
+    return hidden_size * (2 * keys + 3 * values + 2 * linear.value_heads) +
+           (2 * keys + values) * linear.conv_taps;
+}
+
 int64_t ModelConfig::estimated_parameters() const {
     const int64_t query = num_heads * head_dim;
     const int64_t key_value = num_kv_heads * head_dim;
@@ -521,8 +669,12 @@ int64_t ModelConfig::estimated_parameters() const {
     int64_t total = vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2);
     for (int64_t layer = 0; layer < num_layers; ++layer) {
         const bool sparse = !sparse_layers.empty() && sparse_layers[static_cast<size_t>(layer)];
-        const int64_t width = sparse ? num_experts * expert_intermediate_size : intermediate_size;
-        total += attention + mlp_matrices * hidden_size * width + 2 * hidden_size;
+        const int64_t width =
+            sparse ? num_experts * expert_intermediate_size + shared_expert_intermediate_size
+                   : intermediate_size;
+        const bool linear = is_linear(static_cast<size_t>(layer));
+        total += (linear ? of_linear_attention() : attention) + mlp_matrices * hidden_size * width +
+                 2 * hidden_size;
     }
     return total + hidden_size;
 }

@@ -29,6 +29,18 @@ struct RopeConfig {
     bool truncate = true;                    // yarn
     std::vector<double> short_factor;        // longrope
     std::vector<double> long_factor;         // longrope
+    std::optional<double> alpha;             // dynamic: NTK of one length for all (HunYuan)
+    double query_beta = 0.0;  // queries grow with the log of the position (Ministral 3); 0: not
+};
+
+// Layers with a state instead of keys and values: the gated delta rule behind a short convolution.
+struct LinearAttentionConfig {
+    int64_t key_heads = 0;
+    int64_t value_heads = 0;  // a multiple of key_heads
+    int64_t key_dim = 0;      // of a head
+    int64_t value_dim = 0;    // alike
+    int64_t conv_taps = 0;
+    std::vector<bool> layers;  // one a layer: has it
 };
 
 // What makes scores of the values of a head of classes: each by itself, or all so that they add up
@@ -66,7 +78,8 @@ struct ModelConfig {
     bool attention_bias = false;  // on q, k, v
     bool attention_output_bias = false;
     bool mlp_bias = false;
-    int64_t sliding_window = 0;  // 0: none
+    bool query_key_norm = false;  // where a family leaves it to its config (GLM-4.5)
+    int64_t sliding_window = 0;   // 0: none
     std::vector<int64_t>
         layer_windows;  // one a layer: positions a query sees, itself included; 0: all
     RopeConfig rope;
@@ -76,20 +89,43 @@ struct ModelConfig {
     bool attention_scale_by_layer = false;  // divided by the layer's number, from 1 (GPT-2)
     double attention_soft_cap = 0.0;        // 0: none (Gemma 2)
     double logit_soft_cap = 0.0;            // 0: none (Gemma 2)
-    int64_t num_experts = 0;                // 0: a dense model
+    double embedding_scale = 1.0;           // factors of Granite and Cohere
+    double residual_scale = 1.0;            // on what a layer adds
+    double logit_scale = 1.0;
+    std::vector<bool> rotated_layers;  // one a layer: queries and keys are rotated; empty: all are
+    int64_t num_experts = 0;           // 0: a dense model
     int64_t experts_per_token = 0;
     int64_t expert_intermediate_size = 0;
     bool normalize_expert_weights = false;  // the chosen experts' weights are scaled to sum to 1
-    std::vector<bool> sparse_layers;        // one a layer when num_experts > 0: has experts
-    DType dtype = DType::f32;               // torch_dtype / dtype; float32 when absent
-    std::vector<int32_t> eos_token_ids;     // config.json's; generation_config.json wins over it
+    int64_t shared_expert_intermediate_size = 0;  // of an expert for all tokens; 0: none
+    int64_t num_expert_groups = 1;
+    int64_t expert_groups_per_token = 1;  // whose experts can be chosen
+    double expert_weight_scale = 1.0;
+    double swiglu_alpha = 1.702;  // of experts that clamp (gpt-oss)
+    double swiglu_limit = 7.0;
+    std::vector<bool> sparse_layers;  // one a layer when num_experts > 0: has experts
+    std::optional<LinearAttentionConfig> linear_attention;
+    DType dtype = DType::f32;            // torch_dtype / dtype; float32 when absent
+    std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
     std::optional<int32_t> bos_token_id;
     std::string raw_json;            // the whole file, for what only one family reads
     bool quantized = false;          // the file describes quantized weights
     std::vector<std::string> notes;  // what was ignored, in words for the user
 
+    // Whether this layer has linear attention instead of attention.
+    bool is_linear(size_t layer) const {
+        return linear_attention && linear_attention->layers[layer];
+    }
+    // Whether a layer rotates queries and keys, where the model has RoPE.
+    bool rotates(int64_t layer) const {
+        return rotated_layers.empty() || rotated_layers[static_cast<size_t>(layer)];
+    }
+
     // Parameters of a dense decoder of these sizes; for plans made before weights are read.
     int64_t estimated_parameters() const;
+
+  private:
+    int64_t of_linear_attention() const;
 };
 
 // Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key

@@ -96,9 +96,12 @@ QuantizationConfig parse_quantization_config(const Json& section, const std::str
     } else if (method == "fp8") {
         read = read_fp8(fields);
         note_unused(fields, QuantizationObject::fp8, "", unused);
+    } else if (method == "mxfp4") {
+        read = read_mxfp4(fields);
+        note_unused(fields, QuantizationObject::mxfp4, "", unused);
     } else {
         fields.refuse("quant_method",
-                      "methods that can be read are compressed-tensors, awq, gptq and fp8");
+                      "methods that can be read are compressed-tensors, awq, gptq, fp8 and mxfp4");
     }
     read.unused_keys = std::move(unused);
     return QuantizationConfig(std::move(read));

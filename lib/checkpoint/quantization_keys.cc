@@ -91,6 +91,10 @@ constexpr auto kFp8 = std::to_array<HarmlessKey>({
     {"modules_to_convert"},  // what stays dense has a dense tensor
 });
 
+constexpr auto kMxfp4 = std::to_array<HarmlessKey>({
+    {"dequantize"},  // how transformers computes
+});
+
 }  // namespace
 
 std::span<const HarmlessKey> harmless_keys(QuantizationObject object) {
@@ -109,6 +113,8 @@ std::span<const HarmlessKey> harmless_keys(QuantizationObject object) {
             return kGptq;
         case QuantizationObject::fp8:
             return kFp8;
+        case QuantizationObject::mxfp4:
+            return kMxfp4;
     }
     NVLLM_CHECK(false, "an object that has a list");
 }

@@ -20,6 +20,7 @@ enum class QuantizationObject : uint8_t {
     awq,
     gptq,
     fp8,
+    mxfp4,
 };
 
 std::span<const HarmlessKey> harmless_keys(QuantizationObject object);

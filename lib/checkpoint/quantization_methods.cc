@@ -347,4 +347,15 @@ Fields read_fp8(const ConfigFields& section) {
     return fields_of("fp8", scheme, section);
 }
 
+// Experts alone are quantized; which modules are not says the same again.
+Fields read_mxfp4(const ConfigFields& section) {
+    section.find("modules_to_not_convert");
+    QuantizationScheme scheme = find_preset_scheme("MXFP4A16").scheme;
+    scheme.format = inferred_format(scheme);
+    Fields fields;
+    fields.method = "mxfp4";
+    fields.groups.push_back({{"re:.*\\.mlp\\.experts\\..*"}, std::move(scheme)});
+    return fields;
+}
+
 }  // namespace nvllm

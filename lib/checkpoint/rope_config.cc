@@ -87,6 +87,23 @@ void read_longrope(const ConfigFields& scaling, int64_t head_dim, RopeConfig& ro
     }
 }
 
+// What only some families say of their RoPE.
+void read_own_keys(const ConfigFields& scaling, const FamilyDefaults& family, RopeConfig& rope) {
+    if (rope.kind == "dynamic" && reads_key(family, "alpha")) {
+        // 0 is none.
+        rope.alpha = scaling.number("alpha", 0.0, kMaxFactor);
+        if (rope.alpha == 0.0) rope.alpha.reset();
+        // Of HunYuan's files, which YaRN would read.
+        for (const char* key : {"beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) {
+            scaling.find(key);
+        }
+    }
+    if (reads_key(family, "llama_4_scaling_beta")) {
+        rope.query_beta = scaling.number("llama_4_scaling_beta", 0.0, kMaxFactor).value_or(0.0);
+        scaling.find("max_position_embeddings");  // says what the config says
+    }
+}
+
 void read_scaling(const ConfigFields& scaling, const RopeModel& model, RopeConfig& rope) {
     // A key next to the scaling wins over the same key in it, as transformers reads Phi-3.
     const auto original = scaling.integer("original_max_position_embeddings", 1, kMaxPositions);
@@ -97,6 +114,7 @@ void read_scaling(const ConfigFields& scaling, const RopeModel& model, RopeConfi
     if (rope.kind == "yarn" || rope.kind == "longrope") {
         rope.attention_factor = scaling.number("attention_factor", 0.0, kMaxFactor);
     }
+    read_own_keys(scaling, model.family, rope);
     if (rope.kind == "llama3") read_llama3(scaling, rope);
     if (rope.kind == "yarn") read_yarn(scaling, rope);
     if (rope.kind == "longrope") read_longrope(scaling, model.head_dim, rope);
@@ -109,10 +127,17 @@ RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
                             std::vector<std::string>& unused) {
     const bool is_partial = reads_key(model.family, "partial_rotary_factor");
     RopeConfig rope;
+    rope.partial_rotary_factor = model.family.partial_rotary;
     rope.theta = fields.number("rope_theta", 1.0, kMaxTheta).value_or(default_theta);
     if (is_partial) {
         rope.partial_rotary_factor =
-            fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(1.0);
+            fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(rope.partial_rotary_factor);
+    }
+    // Of MiniMax M2, whose key of the usual name wins.
+    const auto rotary = fields.integer("rotary_dim", 1, model.head_dim);
+    if (rotary && !fields.has("partial_rotary_factor")) {
+        rope.partial_rotary_factor =
+            static_cast<double>(*rotary) / static_cast<double>(model.head_dim);
     }
     rope.original_max_positions =
         fields.integer("original_max_position_embeddings", 1, kMaxPositions).value_or(0);
@@ -142,7 +167,7 @@ std::string choose_rope_form(const FamilyDefaults& family, nlohmann::json& setti
     if (!is_there("rope_scaling") || !is_there("rope_parameters")) return {};
     const nlohmann::json scaling = settings["rope_scaling"];
     nlohmann::json& parameters = settings["rope_parameters"];
-    if (family.windows == Windows::five_of_six) {
+    if (family.sliding_theta > 0.0) {
         if (!parameters["full_attention"].is_object()) parameters["full_attention"] = {};
         parameters["full_attention"].update(scaling);
         settings.erase("rope_scaling");

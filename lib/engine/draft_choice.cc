@@ -75,7 +75,7 @@ DraftChoice choose_drafts(const EngineConfig& config, const ModelLoadOptions& ta
     setup.model.prefetch = target.prefetch;
     setup.model.repack_cache = target.repack_cache;
     setup.target_directory = target.directory;
-    setup.num_drafts = choice.speculation.num_speculative_tokens;
+    setup.shape = {choice.speculation.num_speculative_tokens, choice.speculation.tree_width};
     setup.reading = settings.reading;
     choice.proposer = make_proposer(setup, model.config, ProposerUse::plans);
     groups_of_target(model.kv_groups, choice.proposer->kv_groups());
@@ -102,9 +102,9 @@ void add_drafts(const DraftChoice& drafts, const ModelMetadata& model, MemoryReq
         *drafts.proposer, model.config.hidden_size,
         {request.max_num_batched_tokens, Worker::max_logit_rows(request.max_num_seqs),
          model.num_threads, model.device, model.activations},
-        request.max_num_seqs);
+        request.max_num_seqs, drafts.setup.shape.width);
     const int64_t tails = int64_t{request.max_num_seqs} * request.block_size *
-                          tail_blocks(drafts.setup.num_drafts, request.block_size);
+                          tail_blocks(drafts.setup.shape.num_rows(), request.block_size);
     for (const CacheLayout& group : drafts.proposer->kv_groups()) {
         request.scratch_bytes +=
             static_cast<uint64_t>(tails * group.bytes_per_token(request.kv_dtype));

@@ -15,6 +15,7 @@
 #include "lib/engine/input_processor.h"
 #include "lib/engine/loop/health.h"
 #include "lib/execute/memory_budget.h"
+#include "lib/request/draft_tokens.h"
 #include "lib/request/request_output.h"
 #include "lib/schedule/scheduler.h"
 #include "lib/schedule/snapshot.h"
@@ -36,6 +37,13 @@ struct StartTimings {
 };
 
 // One line for every step, for --step-log and tests.
+// Drafts that a step verified for a sequence, and the rows (DraftTokens) of those it accepted.
+struct VerifiedDrafts {
+    SequenceId sequence = 0;
+    DraftTokens drafts;
+    std::vector<int32_t> accepted_rows;
+};
+
 struct StepRecord {
     uint64_t plan_number = 0;
     double began_s = 0.0;            // on the engine's clock
@@ -60,6 +68,7 @@ struct StepRecord {
     // it.
     std::vector<RequestId> admitted;
     std::vector<RequestId> preempted;
+    std::vector<VerifiedDrafts> drafts;  // empty when the step failed
 };
 
 struct EngineStats {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 #include <span>
@@ -120,8 +121,20 @@ void check_device_stores(const ChosenDevice& device, DType kv_dtype) {
                             device.name, dtype_name(kv_dtype)));
 }
 
+bool has_states(const std::vector<CacheLayout>& groups) {
+    return std::ranges::any_of(
+        groups, [](const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; });
+}
+
 void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
     if (device.is_cpu()) return;
+    if (has_states(groups) &&
+        open_device(device.choice).backend()->ops->gated_delta_rule == nullptr) {
+        throw Error(
+            ErrorKind::unavailable,
+            fmt::format("{} has no linear attention, which this model has: use --device cpu",
+                        device.name));
+    }
     const int64_t most = open_device(device.choice).backend()->max_head_dim;
     for (const CacheLayout& group : groups) {
         if (most == 0 || group.head_dim <= most) continue;
@@ -148,8 +161,16 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
 
 // A step that is planned ahead begins with a token that is not known yet, so that nothing can be
 // proposed after it.
-void check_speculation(const EngineConfig& config, const DraftChoice& drafts) {
+void check_speculation(const EngineConfig& config, const ModelMetadata& model,
+                       const DraftChoice& drafts) {
     if (!drafts.speculation.enabled()) return;
+    if (has_states(model.kv_groups)) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--speculative-config: {} has layers with linear attention, whose "
+                                "states cannot go back to before a draft that is rejected: leave "
+                                "it out",
+                                model.config.architecture));
+    }
     if (!config.scheduling.async_scheduling) return;
     throw Error(ErrorKind::usage,
                 "--async-scheduling plans a step before the tokens are known after which "
@@ -177,7 +198,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.drafts = is_mock(config)
                           ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
                           : choose_drafts(config, metadata.options, metadata.model);
-    check_speculation(config, metadata.drafts);
+    check_speculation(config, metadata.model, metadata.drafts);
     metadata.config.scheduling.async_scheduling =
         config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
     check_device_attends(metadata.device, metadata.model.kv_groups);
@@ -187,12 +208,34 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     return metadata;
 }
 
+namespace {
+
+// Tokens between the states that are kept of a long answer: few of it are computed again when a
+// conversation goes on, and a copy of a state costs little beside so many steps.
+constexpr int32_t kCheckpointInterval = 128;
+
+CacheGroupKind cache_kind(CacheLayout::Kind kind) {
+    switch (kind) {
+        case CacheLayout::Kind::paged_kv:
+            return CacheGroupKind::paged_kv;
+        case CacheLayout::Kind::latent:
+            return CacheGroupKind::latent;
+        case CacheLayout::Kind::state:
+            return CacheGroupKind::state;
+    }
+    return CacheGroupKind::paged_kv;
+}
+
+}  // namespace
+
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
     CacheConfig cache = config.kv_cache.cache;
     cache.block_size = plan.block_size;
+    cache.checkpoint_interval = kCheckpointInterval;
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(plan.groups[g].window),
-                                plan.num_host_blocks.empty() ? 0 : plan.num_host_blocks[g]});
+                                plan.num_host_blocks.empty() ? 0 : plan.num_host_blocks[g],
+                                cache_kind(plan.groups[g].kind)});
     }
     return cache;
 }
@@ -203,8 +246,9 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
     SchedulerConfig scheduler = config.scheduling.scheduler;
     scheduler.speculation = metadata.drafts.speculation;
     // On a GPU a step of several rows a sequence is no graph, so it would have to be measured
-    // first.
-    scheduler.speculation.proposes_forced = metadata.device.is_cpu();
+    // first. A state cannot go back to before a draft.
+    scheduler.speculation.proposes_forced =
+        metadata.device.is_cpu() && !has_states(metadata.model.kv_groups);
     scheduler.speculation.free_rows =
         metadata.device.is_cpu() ? kCpuSteps.free_rows : kDeviceSteps.free_rows;
     scheduler.max_model_len = plan.max_model_len;

@@ -26,14 +26,17 @@ size_t padded_bytes(const ConstTensorView& view) {
 
 }  // namespace
 
-BatchBuilder::BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device,
-                           bool has_rope_choices, bool has_token_types)
+BatchBuilder::BatchBuilder(std::span<const CacheLayout> groups, int32_t block_size,
+                           const ComputeDevice& device, bool has_rope_choices, bool has_token_types)
     : block_size_(block_size),
       has_rope_choices_(has_rope_choices),
       has_token_types_(has_token_types),
-      buffers_(num_groups),
-      tables_(num_groups),
+      buffers_(groups.size()),
+      tables_(groups.size()),
       device_(device) {
+    for (size_t group = 0; group < groups.size(); ++group) {
+        buffers_[group].is_state = groups[group].kind == CacheLayout::Kind::state;
+    }
     keep_staging_buffers(2);
 }
 
@@ -43,11 +46,12 @@ void BatchBuilder::keep_staging_buffers(size_t count) {
 
 ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream, size_t min_width) {
     for (std::vector<int32_t>* list :
-         {&token_ids_, &positions_, &rope_choices_, &token_types_, &query_starts_,
-          &context_lengths_, &first_logit_rows_, &logit_rows_}) {
+         {&token_ids_, &positions_, &rope_choices_, &token_types_, &parents_, &tree_starts_,
+          &query_starts_, &context_lengths_, &first_logit_rows_, &logit_rows_}) {
         list->clear();
     }
     query_starts_.push_back(0);
+    tree_starts_.push_back(0);
     for (const BatchRow& row : rows) add_row(row);
     logit_rows_.insert(logit_rows_.begin(), first_logit_rows_.begin(), first_logit_rows_.end());
     for (size_t group = 0; group < buffers_.size(); ++group) fill_group(group, rows, min_width);
@@ -57,6 +61,11 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
     batch.rows.positions = ids_view(positions_);
     if (has_rope_choices_) batch.rows.rope_choices = ids_view(rope_choices_);
     if (has_token_types_) batch.rows.token_types = ids_view(token_types_);
+    if (!parents_.empty()) {
+        NVLLM_CHECK(device_.is_cpu(), "trees of drafts are computed on the CPU");
+        batch.rows.parents = ids_view(parents_);
+        batch.rows.tree_start_loc = ids_view(tree_starts_);
+    }
     batch.query_start_loc = ids_view(query_starts_);
     batch.seq_lens = ids_view(context_lengths_);
     batch.groups = tables_;
@@ -120,8 +129,13 @@ void BatchBuilder::add_row(const BatchRow& row) {
                 "the last token of a row, and no other, is chosen by a step in flight");
     NVLLM_CHECK(row.is_expected || end <= num_known + row.drafts.size(),
                 "a plan entry reaches past the known tokens");
-    for (int32_t position = row.first; position < row.first + row.count; ++position) {
-        token_ids_.push_back(token_at(row, static_cast<size_t>(position)));
+    add_tree(row);
+    const int32_t tree_begin = row.first + row.count - static_cast<int32_t>(depths_.size());
+    for (int32_t place = row.first; place < row.first + row.count; ++place) {
+        token_ids_.push_back(token_at(row, static_cast<size_t>(place)));
+        const int32_t in_tree = place - tree_begin;
+        const int32_t position =
+            in_tree < 0 ? place : tree_begin - 1 + depths_[static_cast<size_t>(in_tree)];
         positions_.push_back(position);
         if (!has_token_types_) continue;
         token_types_.push_back(row.second_text > 0 && position >= row.second_text ? 1 : 0);
@@ -138,6 +152,18 @@ void BatchBuilder::add_row(const BatchRow& row) {
     }
 }
 
+void BatchBuilder::add_tree(const BatchRow& row) {
+    depths_.clear();
+    for (const int32_t parent : row.parents) {
+        depths_.push_back(parent == 0 ? 1 : depths_[static_cast<size_t>(parent - 1)] + 1);
+        parents_.push_back(parent - 1);
+    }
+    tree_starts_.push_back(static_cast<int32_t>(parents_.size()));
+    NVLLM_CHECK(row.parents.empty() || static_cast<size_t>(row.first + row.count) ==
+                                           row.token_ids.size() + row.drafts.size(),
+                "a row ends with its tree");
+}
+
 void BatchBuilder::fill_group(size_t group, std::span<const BatchRow> rows, size_t min_width) {
     GroupBuffers& buffers = buffers_[group];
     size_t width = min_width;
@@ -147,11 +173,13 @@ void BatchBuilder::fill_group(size_t group, std::span<const BatchRow> rows, size
     for (size_t r = 0; r < rows.size(); ++r) {
         const BatchRow& row = rows[r];
         const std::vector<int32_t>& table = row.block_tables[group];
-        NVLLM_CHECK(table.size() * static_cast<size_t>(block_size_) >=
-                        static_cast<size_t>(row.first + row.count),
+        NVLLM_CHECK(buffers.is_state ? table.size() == 1
+                                     : table.size() * static_cast<size_t>(block_size_) >=
+                                           static_cast<size_t>(row.first + row.count),
                     "a sequence has too few blocks for its plan entry");
         std::copy(table.begin(), table.end(),
                   buffers.block_tables.begin() + static_cast<ptrdiff_t>(r * width));
+        if (buffers.is_state) continue;
         for (int32_t position = row.first; position < row.first + row.count; ++position) {
             const int64_t block = table[static_cast<size_t>(position / block_size_)];
             buffers.slots.push_back(block * block_size_ + position % block_size_);

@@ -18,7 +18,7 @@ namespace nvllm {
 struct BatchRow {
     std::span<const int32_t> token_ids;  // all known tokens of the sequence
     std::span<const std::vector<int32_t>>
-        block_tables;  // per cache group, enough for first + count positions
+        block_tables;  // per cache group, enough for first + count positions; of states one slot
     int32_t first = 0;
     int32_t count = 0;
     int32_t num_leading_logits = 0;  // of the first tokens, so many want logits
@@ -28,15 +28,20 @@ struct BatchRow {
     bool is_expected = false;
     int32_t rope_choice = 0;               // as AddedSequence has it
     std::span<const int32_t> drafts = {};  // the tokens of the row after the known ones
-    int32_t second_text = 0;               // as PoolingParams has it
+    // Of as many of the last drafts, the row that each follows: 0 is the token before them, i the
+    // i-th of them. The row ends with them then. Empty: each follows the one before.
+    std::span<const int32_t> parents = {};
+    int32_t second_text = 0;  // as PoolingParams has it
 };
 
 class BatchBuilder {
   public:
+    // Groups of kind state have a slot a sequence and no slots of tokens.
     // Without `has_rope_choices` batches have no rope_choices, whatever rows say, and without
     // `has_token_types` no token types.
-    BatchBuilder(size_t num_groups, int32_t block_size, const ComputeDevice& device = {},
-                 bool has_rope_choices = false, bool has_token_types = false);
+    BatchBuilder(std::span<const CacheLayout> groups, int32_t block_size,
+                 const ComputeDevice& device = {}, bool has_rope_choices = false,
+                 bool has_token_types = false);
 
     // Fills a context with views that stay valid until the next build(). `context` and `kv` are
     // left to the caller. On a device it may be called while the last batch is computed in the same
@@ -57,6 +62,7 @@ class BatchBuilder {
     struct GroupBuffers {
         std::vector<int32_t> block_tables;
         std::vector<int64_t> slots;
+        bool is_state = false;
     };
     // Pinned host memory, used in turn: one is filled while others are copied to the device.
     struct Staging {
@@ -67,6 +73,7 @@ class BatchBuilder {
         bool is_sent = false;
     };
     void add_row(const BatchRow& row);
+    void add_tree(const BatchRow& row);
     void fill_group(size_t group, std::span<const BatchRow> rows, size_t min_width);
     void send(ForwardContext& batch, void* stream);
     Staging& next_staging();
@@ -78,6 +85,9 @@ class BatchBuilder {
     std::vector<int32_t> positions_;
     std::vector<int32_t> rope_choices_;
     std::vector<int32_t> token_types_;
+    std::vector<int32_t> parents_;      // of trees, as ops::PagedAttentionOptions
+    std::vector<int32_t> tree_starts_;  // by sequence
+    std::vector<int32_t> depths_;       // of a row's tree: 1 behind the token before it
     std::vector<int32_t> query_starts_;
     std::vector<int32_t> context_lengths_;
     std::vector<int32_t> first_logit_rows_;

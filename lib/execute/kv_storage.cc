@@ -27,11 +27,14 @@ std::vector<Tensor> reserve(const std::vector<CacheLayout>& groups,
     NVLLM_CHECK(groups.size() == num_blocks.size(), "one block count a cache group");
     std::vector<Tensor> pools;
     for (size_t g = 0; g < groups.size(); ++g) {
-        const int64_t block = groups[g].bytes_per_token(dtype) * block_size /
-                              static_cast<int64_t>(dtype_bytes(dtype));
+        const bool is_state = groups[g].kind == CacheLayout::Kind::state;
+        const DType stored = is_state ? DType::f32 : dtype;
+        const int64_t bytes =
+            is_state ? groups[g].bytes_per_state() : groups[g].bytes_per_token(dtype) * block_size;
+        const int64_t block = bytes / static_cast<int64_t>(dtype_bytes(stored));
         pools.push_back(place == PoolPlace::device
-                            ? Tensor::allocate(dtype, {num_blocks[g], block}, device)
-                            : Tensor::allocate_host(dtype, {num_blocks[g], block}, device));
+                            ? Tensor::allocate(stored, {num_blocks[g], block}, device)
+                            : Tensor::allocate_host(stored, {num_blocks[g], block}, device));
     }
     return pools;
 }
@@ -55,6 +58,19 @@ TensorView scales_of(const TensorView& pool, int64_t first, const CacheLayout& g
                       {pool.dim(0), group.kv_heads, block_size}, pool.device);
     scales.strides[0] = pool.stride(0) / kBytes;
     return scales;
+}
+
+// Each layer's part of every slot.
+void place_states(const TensorView& pool, const CacheLayout& group, int32_t index,
+                  std::vector<KvLayer>& layers) {
+    const int64_t width = group.state_bytes / static_cast<int64_t>(sizeof(float));
+    int64_t first = 0;
+    for (const int32_t layer : group.layers) {
+        KvLayer& place = layers.at(static_cast<size_t>(layer));
+        place.group = index;
+        place.state = pool.columns(first, width);
+        first += width;
+    }
 }
 
 size_t block_bytes(const TensorView& pool) {
@@ -95,6 +111,10 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<CacheLayout>& groups
     for (size_t g = 0; g < groups.size(); ++g) {
         const CacheLayout& group = groups[g];
         const TensorView pool = pools_[g].mutable_view();
+        if (group.kind == CacheLayout::Kind::state) {
+            place_states(pool, group, static_cast<int32_t>(g), layers);
+            continue;
+        }
         int64_t first = 0;
         // Behind the values of all layers, so that these stay aligned as they are.
         int64_t first_scale = layer_values(group, block_size) * std::ssize(group.layers);
@@ -140,6 +160,22 @@ void KvStorage::copy_blocks(const Context& context, std::span<const BlockMove> c
         ops::copy_blocks(context,
                          {there, DType::i32, {std::ssize(pairs[group]) / 2, 2}, device_.id()}, pool,
                          pool);
+    }
+}
+
+void KvStorage::move_slots(const Context& context, std::span<const SlotMove> moves) {
+    for (int32_t group = 0; group < std::ssize(pools_); ++group) {
+        std::vector<int64_t> pairs;
+        for (const SlotMove& move : moves) {
+            if (move.group == group) pairs.insert(pairs.end(), {move.from, move.to});
+        }
+        if (pairs.empty()) continue;
+        const ConstTensorView view(pairs.data(), DType::i64, {std::ssize(pairs) / 2, 2});
+        for (const KvLayer& layer : layers_) {
+            if (layer.group != group) continue;
+            ops::move_slots(context, view, layer.keys, layer.values,
+                            {1.0f, 1.0f, layer.key_scales, layer.value_scales});
+        }
     }
 }
 

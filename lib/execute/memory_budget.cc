@@ -17,6 +17,13 @@ constexpr uint64_t kDefaultKvBytes = uint64_t{4} << 30;
 // A context shorter than this is of no use: better to fail and name the flag.
 constexpr int64_t kMinContext = 64;
 
+// A sequence's running state, and the checkpoint that it begins with.
+constexpr int64_t kSlotsOfSequence = 2;
+// Slots for checkpoints beside those that all sequences use, at most.
+constexpr int64_t kMostSpareSlots = 64;
+
+bool is_state(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
+
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 // Blocks that sequences of one length need in one group: each its own, and some that belong to
@@ -31,6 +38,7 @@ struct GroupNeed {
 
 // A window keeps what it sees, which may begin with a block's last position.
 GroupNeed group_need(const MemoryRequest& request, const CacheLayout& group, int64_t length) {
+    if (is_state(group)) return {kSlotsOfSequence, 0};
     const int64_t all = ceil_divide(length, request.block_size);
     if (group.window == 0) return {all, 0};
     const int64_t each = std::min(all, ceil_divide(group.window, request.block_size) + 1);
@@ -43,20 +51,51 @@ int64_t token_bytes(const CacheLayout& group, DType kv_dtype, std::span<const in
     return group.bytes_per_token(kv_dtype) + (of_drafts.empty() ? 0 : of_drafts[index]);
 }
 
+// A block of a group with states is a slot.
 uint64_t block_bytes(const MemoryRequest& request, size_t group) {
+    if (is_state(request.groups[group])) {
+        return static_cast<uint64_t>(request.groups[group].bytes_per_state());
+    }
     return static_cast<uint64_t>(token_bytes(request.groups[group], request.kv_dtype,
                                              request.draft_bytes_per_token, group)) *
            static_cast<uint64_t>(request.block_size);
 }
 
-// Of all groups, for so many sequences of `length` tokens at once.
-uint64_t cache_bytes(const MemoryRequest& request, int64_t length, int64_t sequences) {
+// Of the groups of blocks, for so many sequences of `length` tokens at once.
+uint64_t bytes_of_blocks(const MemoryRequest& request, int64_t length, int64_t sequences) {
     uint64_t total = 0;
     for (size_t index = 0; index < request.groups.size(); ++index) {
+        if (is_state(request.groups[index])) continue;
         const GroupNeed need = group_need(request, request.groups[index], length);
         total += block_bytes(request, index) * static_cast<uint64_t>(need.blocks(sequences));
     }
     return total;
+}
+
+// Of a slot in each group with states; 0: there are none.
+uint64_t slot_bytes(const MemoryRequest& request) {
+    uint64_t total = 0;
+    for (const CacheLayout& group : request.groups) {
+        total += static_cast<uint64_t>(group.bytes_per_state());
+    }
+    return total;
+}
+
+// Of all groups, alike.
+uint64_t cache_bytes(const MemoryRequest& request, int64_t length, int64_t sequences) {
+    return bytes_of_blocks(request, length, sequences) +
+           slot_bytes(request) * static_cast<uint64_t>(kSlotsOfSequence * sequences);
+}
+
+// Of each group with states: up to half of the budget, because sequences are mostly shorter than
+// the longest one, and a prompt whose state is not kept is computed again.
+int64_t num_slots(const MemoryRequest& request, uint64_t budget, int64_t length) {
+    const uint64_t each = slot_bytes(request);
+    if (each == 0) return 0;
+    const uint64_t blocks = bytes_of_blocks(request, length, 1);
+    const uint64_t room = std::min(budget / 2, budget - std::min(budget, blocks));
+    return std::clamp(static_cast<int64_t>(room / each), kSlotsOfSequence,
+                      kSlotsOfSequence * request.max_num_seqs + kMostSpareSlots);
 }
 
 uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
@@ -67,7 +106,8 @@ uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
 bool blocks_suffice(const MemoryRequest& request, int64_t length, int64_t sequences) {
     return !request.max_blocks ||
            std::ranges::all_of(request.groups, [&](const CacheLayout& group) {
-               return group_need(request, group, length).blocks(sequences) <= *request.max_blocks;
+               return is_state(group) ||
+                      group_need(request, group, length).blocks(sequences) <= *request.max_blocks;
            });
 }
 
@@ -77,6 +117,7 @@ double concurrency_of_blocks(const MemoryRequest& request, int64_t length) {
     if (!request.max_blocks) return most;
     const double blocks = *request.max_blocks;
     for (const CacheLayout& group : request.groups) {
+        if (is_state(group)) continue;
         const GroupNeed need = group_need(request, group, length);
         const auto one = static_cast<double>(need.blocks(1));
         const auto shared = static_cast<double>(need.shared);
@@ -89,11 +130,16 @@ double concurrency_of_blocks(const MemoryRequest& request, int64_t length) {
 // How many sequences of `length` tokens the budget holds at once; less than one where not even one
 // fits.
 double concurrency(const MemoryRequest& request, uint64_t budget, int64_t length) {
-    const auto one = static_cast<double>(sequence_bytes(request, length));
-    const auto shared = static_cast<double>(cache_bytes(request, length, 0));
-    const auto room = static_cast<double>(budget);
-    if (room < one) return room / one;
-    return std::min(concurrency_of_blocks(request, length), (room - shared) / (one - shared));
+    const auto all = static_cast<double>(sequence_bytes(request, length));
+    if (static_cast<double>(budget) < all) return static_cast<double>(budget) / all;
+    const int64_t slots = num_slots(request, budget, length);
+    const uint64_t of_slots = static_cast<uint64_t>(slots) * slot_bytes(request);
+    const auto room = static_cast<double>(budget - std::min(budget, of_slots));
+    const auto one = static_cast<double>(bytes_of_blocks(request, length, 1));
+    const auto shared = static_cast<double>(bytes_of_blocks(request, length, 0));
+    double most = concurrency_of_blocks(request, length);
+    if (slots > 0) most = std::min(most, static_cast<double>(slots) / kSlotsOfSequence);
+    return one > shared ? std::min(most, (room - shared) / (one - shared)) : most;
 }
 
 // What everything but the cache takes.
@@ -153,6 +199,7 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
 std::string describe_few_blocks(const MemoryRequest& request, int64_t wanted, int64_t fits) {
     int64_t needed = 0;
     for (const CacheLayout& group : request.groups) {
+        if (is_state(group)) continue;
         needed = std::max(needed, group_need(request, group, wanted).blocks(1));
     }
     return fmt::format(
@@ -270,19 +317,21 @@ int64_t most_blocks(const MemoryRequest& request) {
 }
 
 // Every group gets the same number of full-length sequences, whole or in part, up to what can run
-// at once.
+// at once; those with states their slots.
 void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
     plan.kv_tokens = INT64_MAX;
     for (size_t index = 0; index < request.groups.size(); ++index) {
         const GroupNeed need = group_need(request, request.groups[index], plan.max_model_len);
         const auto own =
             static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
+        const bool has_slots = is_state(request.groups[index]);
         const auto blocks =
-            std::max(std::min(own + need.shared, most_blocks(request)), need.blocks(1));
+            has_slots ? num_slots(request, plan.kv_budget_bytes, plan.max_model_len)
+                      : std::max(std::min(own + need.shared, most_blocks(request)), need.blocks(1));
         plan.num_blocks.push_back(static_cast<int32_t>(blocks));
         plan.kv_bytes += static_cast<uint64_t>(blocks) * block_bytes(request, index);
         plan.kv_bytes_per_token += plan.bytes_per_token(index);
-        plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
+        if (!has_slots) plan.kv_tokens = std::min(plan.kv_tokens, blocks * request.block_size);
         // One more, because a share of the blocks is rounded down.
         const auto needed = static_cast<double>(std::min(need.blocks(1) + 1, blocks));
         plan.smallest_share = std::max(plan.smallest_share, needed / static_cast<double>(blocks));
@@ -408,8 +457,9 @@ int64_t MemoryPlan::bytes_per_token(size_t group) const {
 std::vector<uint64_t> MemoryPlan::block_bytes() const {
     std::vector<uint64_t> bytes;
     for (size_t group = 0; group < groups.size(); ++group) {
-        bytes.push_back(static_cast<uint64_t>(bytes_per_token(group)) *
-                        static_cast<uint64_t>(block_size));
+        const int64_t of_block = is_state(groups[group]) ? groups[group].bytes_per_state()
+                                                         : bytes_per_token(group) * block_size;
+        bytes.push_back(static_cast<uint64_t>(of_block));
     }
     return bytes;
 }

@@ -21,7 +21,7 @@ struct MemoryRequest {
     std::optional<uint64_t> kv_cache_bytes;  // --kv-cache-memory-bytes
     std::optional<uint64_t> limit_bytes;     // --memory-limit: of everything together
     std::optional<double> utilization;       // --gpu-memory-utilization: share of what is available
-    std::optional<int32_t> max_blocks;       // --max-blocks: in each group
+    std::optional<int32_t> max_blocks;       // --max-blocks: in each group of blocks
     std::optional<int32_t> max_model_len;  // --max-model-len; empty: as much of the model's as fits
     int64_t model_max_positions = 0;
     int32_t max_num_seqs = 0;
@@ -47,7 +47,7 @@ struct MemoryPlan {
     DType kv_dtype = DType::f32;
     std::vector<CacheLayout> groups;
     std::vector<int64_t> draft_bytes_per_token;  // as in the request
-    std::vector<int32_t> num_blocks;             // per cache group
+    std::vector<int32_t> num_blocks;             // per cache group; of states their slots
     std::vector<int32_t> num_host_blocks;        // the same for swapped-out sequences
     std::optional<int32_t> max_blocks;           // as in the request
     int32_t block_size = 0;

@@ -14,19 +14,19 @@ namespace {
 constexpr size_t kMinColumns = 8;
 
 // The last rows of an entry that want logits.
-int32_t num_last_logits(const PlanEntry& entry, std::span<const int32_t> drafts) {
+int32_t num_last_logits(const PlanEntry& entry, const DraftTokens& drafts) {
     if (entry.output == OutputKind::candidates) return 1;
-    return entry.output == OutputKind::sample ? static_cast<int32_t>(drafts.size()) + 1 : 0;
+    return entry.output == OutputKind::sample ? drafts.size() + 1 : 0;
 }
 
-BatchRow row_of(const PlanEntry& entry, const WorkerSequence& sequence,
-                std::span<const int32_t> drafts) {
+BatchRow row_of(const PlanEntry& entry, const WorkerSequence& sequence, const DraftTokens& drafts) {
     const auto end = static_cast<size_t>(entry.first + entry.count);
     const size_t num_known = sequence.token_ids.size();
-    NVLLM_CHECK(drafts.empty() || end == num_known + drafts.size(),
+    NVLLM_CHECK(drafts.empty() || end == num_known + drafts.token_ids.size(),
                 "drafts follow the last known token");
     BatchRow row{sequence.token_ids, sequence.block_tables, entry.first, entry.count};
-    row.drafts = drafts;
+    row.drafts = drafts.token_ids;
+    if (drafts.branches()) row.parents = drafts.parents;
     row.rope_choice = sequence.rope_choice;
     if (sequence.pooling) row.second_text = sequence.pooling->params().second_text;
     if (sequence.refusal) return row;
@@ -47,7 +47,7 @@ ModelRunner::ModelRunner(Model& model, const WorkerConfig& config, int64_t max_l
       device_(device),
       max_logit_rows_(max_logit_rows),
       max_graph_rows_(config.max_graph_rows),
-      builder_(model.kv_groups().size(), config.block_size, device, model.original_context() > 0,
+      builder_(model.kv_groups(), config.block_size, device, model.original_context() > 0,
                model.config().num_token_types > 1) {
     if (device.is_cpu()) return;
     if (max_graph_rows_ > 0 && model.is_capturable()) graphs_.emplace(device);

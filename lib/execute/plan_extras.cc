@@ -4,12 +4,20 @@
 #include <algorithm>
 
 #include "kernels/error.h"
+#include "kernels/ops/attention.h"
 
 namespace nvllm {
 namespace {
 
 void check_drafts(const DraftTokens& drafts, const PlanEntry& entry, int32_t vocab_size) {
-    NVLLM_CHECK(is_chain(drafts), "drafts are verified along a chain, not along a tree");
+    NVLLM_CHECK(drafts.parents.empty() || drafts.parents.size() == drafts.token_ids.size(),
+                "each draft of a tree follows a row");
+    NVLLM_CHECK(!drafts.branches() || drafts.size() <= ops::kMaxTreeRows,
+                "a tree has as many rows as attention takes for one");
+    for (int32_t row = 1; row <= drafts.size(); ++row) {
+        const int32_t parent = drafts.parent(row);
+        NVLLM_CHECK(parent >= 0 && parent < row, "a draft follows a row before its own");
+    }
     NVLLM_CHECK(drafts.size() < entry.count, "an entry computes its last token and its drafts");
     for (const int32_t token : drafts.token_ids) {
         NVLLM_CHECK(token >= 0 && token < vocab_size, "a draft token is outside the vocabulary");
@@ -17,15 +25,6 @@ void check_drafts(const DraftTokens& drafts, const PlanEntry& entry, int32_t voc
 }
 
 }  // namespace
-
-bool is_chain(const DraftTokens& drafts) {
-    if (drafts.parents.empty()) return true;
-    if (drafts.parents.size() != drafts.token_ids.size()) return false;
-    for (size_t i = 0; i < drafts.parents.size(); ++i) {
-        if (drafts.parents[i] != static_cast<int32_t>(i)) return false;
-    }
-    return true;
-}
 
 PlanExtras::PlanExtras(const BatchPlan& plan, int32_t vocab_size)
     : extras_(plan.extras), mask_words_((static_cast<size_t>(vocab_size) + 31) / 32) {
@@ -49,10 +48,10 @@ const EntryExtras* PlanExtras::find(size_t entry) const {
     return found != extras_.end() && found->entry == entry ? &*found : nullptr;
 }
 
-std::span<const int32_t> PlanExtras::drafts(size_t entry) const {
+const DraftTokens& PlanExtras::drafts(size_t entry) const {
+    static const DraftTokens kNone;
     const EntryExtras* extras = find(entry);
-    if (extras == nullptr) return {};
-    return extras->drafts.token_ids;
+    return extras == nullptr ? kNone : extras->drafts;
 }
 
 int32_t PlanExtras::num_next_drafts(size_t entry) const {

@@ -26,38 +26,47 @@ void check_logprobs(std::span<const SampledLogprobs> logprobs, int32_t vocab_siz
     }
 }
 
-// The accepted drafts, and one token after them.
-void check_accepted(std::span<const int32_t> drafts, const std::vector<int32_t>& token_ids) {
-    require(!token_ids.empty() && token_ids.size() <= drafts.size() + 1,
-            "has another number of tokens");
-    require(std::equal(token_ids.begin(), token_ids.end() - 1, drafts.begin()),
-            "accepts a draft that it did not get");
+// The accepted drafts, of which each follows the one before, and one token after them.
+void check_accepted(const DraftTokens& drafts, std::span<const int32_t> rows,
+                    std::span<const int32_t> token_ids) {
+    require(token_ids.size() == rows.size() + 1, "has another number of tokens");
+    int32_t last = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        require(rows[i] > last && rows[i] <= drafts.size() && drafts.parent(rows[i]) == last,
+                "accepts rows that do not follow each other");
+        require(drafts.token_ids[static_cast<size_t>(rows[i] - 1)] == token_ids[i],
+                "accepts a draft that it did not get");
+        last = rows[i];
+    }
 }
 
-// `mask`: of each row that samples; empty: any token may be chosen.
-void check_allowed(std::span<const uint32_t> mask, std::span<const int32_t> token_ids,
-                   int32_t vocab_size) {
+// `mask`: of each row that samples; empty: any token may be chosen. `rows`: those that are
+// accepted.
+void check_allowed(std::span<const uint32_t> mask, std::span<const int32_t> rows,
+                   std::span<const int32_t> token_ids, int32_t vocab_size) {
     if (mask.empty()) return;
     const size_t words = (static_cast<size_t>(vocab_size) + 31) / 32;
-    for (size_t row = 0; row < token_ids.size(); ++row) {
-        const auto id = static_cast<size_t>(token_ids[row]);
+    for (size_t i = 0; i < token_ids.size(); ++i) {
+        const auto id = static_cast<size_t>(token_ids[i]);
+        const size_t row = i == 0 ? 0 : static_cast<size_t>(rows[i - 1]);
         const size_t word = row * words + id / 32;
         require(word < mask.size() && (mask[word] >> (id % 32) & 1) != 0,
                 "chooses a token that its mask forbids");
     }
 }
 
-void check_step(const PlanEntry& entry, const EntryExtras& extras, const SequenceStep& step,
+void check_step(const PlanEntry& entry, const EntryExtras& extras,
+                std::span<const int32_t> accepted_rows, const SequenceStep& step,
                 int32_t vocab_size) {
     require(step.sequence == entry.sequence, "is of another sequence");
     const bool samples = entry.output == OutputKind::sample && !step.fault;
-    if (samples) check_accepted(extras.drafts.token_ids, step.token_ids);
+    if (samples) check_accepted(extras.drafts, accepted_rows, step.token_ids);
     const size_t num_tokens = step.token_ids.size();
     require(samples || num_tokens == 0, "has another number of tokens");
     for (const int32_t id : step.token_ids) {
         require(id >= 0 && id < vocab_size, "names no token");
     }
-    check_allowed(extras.token_mask, step.token_ids, vocab_size);
+    check_allowed(extras.token_mask, accepted_rows, step.token_ids, vocab_size);
     require(step.logprobs.empty() || step.logprobs.size() == num_tokens,
             "has another number of logprobs");
     const bool searches = entry.output == OutputKind::candidates && !step.fault;
@@ -96,22 +105,18 @@ void check_extras(const BatchPlan& plan, const StepResult& result, int32_t vocab
         require(extras.entry >= next && extras.entry < result.sequences.size(),
                 "has extras of no sequence");
         next = size_t{extras.entry} + 1;
-        const size_t num_tokens = result.sequences[extras.entry].token_ids.size();
-        require(extras.accepted_rows.size() == std::max<size_t>(num_tokens, 1) - 1,
-                "has another number of accepted rows");
-        for (size_t i = 0; i < extras.accepted_rows.size(); ++i) {
-            require(extras.accepted_rows[i] == static_cast<int32_t>(i) + 1,
-                    "accepts rows that are no chain");
-        }
+        const bool has_tokens = !result.sequences[extras.entry].token_ids.empty();
+        require(has_tokens || extras.accepted_rows.empty(), "accepts rows and has no tokens");
         check_next_drafts(extras.next_drafts, num_wanted(plan, extras.entry), vocab_size);
     }
 }
 
 // Each entry's extras, which are in the order of the entries.
-const EntryExtras& take_extras(std::span<const EntryExtras>& extras, size_t entry) {
-    static const EntryExtras kNone;
+template <typename Extras>
+const Extras& take_extras(std::span<const Extras>& extras, size_t entry) {
+    static const Extras kNone;
     if (extras.empty() || extras.front().entry != entry) return kNone;
-    const EntryExtras& found = extras.front();
+    const Extras& found = extras.front();
     extras = extras.subspan(1);
     return found;
 }
@@ -121,11 +126,13 @@ const EntryExtras& take_extras(std::span<const EntryExtras>& extras, size_t entr
 void check_step_result(const BatchPlan& plan, const StepResult& result, int32_t vocab_size) {
     require(result.plan_number == plan.number, "is to another plan");
     require(result.sequences.size() == plan.entries.size(), "has another number of sequences");
-    std::span<const EntryExtras> extras = plan.extras;
-    for (size_t i = 0; i < plan.entries.size(); ++i) {
-        check_step(plan.entries[i], take_extras(extras, i), result.sequences[i], vocab_size);
-    }
     check_extras(plan, result, vocab_size);
+    std::span<const EntryExtras> planned = plan.extras;
+    std::span<const StepExtras> extras = result.extras;
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        check_step(plan.entries[i], take_extras(planned, i), take_extras(extras, i).accepted_rows,
+                   result.sequences[i], vocab_size);
+    }
 }
 
 }  // namespace nvllm

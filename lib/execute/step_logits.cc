@@ -27,22 +27,12 @@ std::optional<Fault> take_choice(const LogitRow& row, Result<SampledToken>&& cho
     return choice.fault();
 }
 
-// Whether the row's choice is the next draft, so that the next row counts.
-bool accepts_next(const LogitRow& row, const SequenceStep& step) {
-    return row.next_draft && step.token_ids.size() == static_cast<size_t>(*row.draft_row) + 1 &&
-           step.token_ids.back() == *row.next_draft;
-}
-
 void list_accepted(StepInFlight& step) {
-    std::vector<StepExtras>& extras = step.result.extras;
-    for (const LogitRow& row : step.logit_rows) {
-        if (row.draft_row != 0) continue;
-        StepExtras& accepted = extras.emplace_back();
-        accepted.entry = static_cast<uint32_t>(row.entry);
-        const auto tokens = static_cast<int32_t>(step.result.sequences[row.entry].token_ids.size());
-        for (int32_t draft = 1; draft < tokens; ++draft) accepted.accepted_rows.push_back(draft);
+    for (const auto& [entry, path] : step.paths) {
+        StepExtras& accepted = step.result.extras.emplace_back();
+        accepted.entry = static_cast<uint32_t>(entry);
+        accepted.accepted_rows = path.rows;
     }
-    std::ranges::sort(extras, {}, &StepExtras::entry);
 }
 
 }  // namespace
@@ -62,7 +52,7 @@ const WorkerSequence& StepLogits::sequence_of(const StepInFlight& step, const Lo
 
 // In the order of BatchBuilder::logit_rows().
 void StepLogits::list_rows(const BatchPlan& plan, const PlanExtras& extras, StepInFlight& step) {
-    chains_.clear();
+    states_on_path_.clear();
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         SequenceStep& result = step.result.sequences[i];
         const WorkerSequence& sequence = sequences_.at(plan.entries[i].sequence);
@@ -81,7 +71,8 @@ void StepLogits::list_rows(const BatchPlan& plan, const PlanExtras& extras, Step
 void StepLogits::list_last_rows(size_t entry, const PlanEntry& planned, const PlanExtras& extras,
                                 StepInFlight& step) {
     const BatchRow& batch_row = runner_.rows()[entry];
-    const std::span<const int32_t> drafts = extras.drafts(entry);
+    const DraftTokens& drafts = extras.drafts(entry);
+    const size_t first = step.logit_rows.size();
     for (int32_t i = 0; i < batch_row.num_last_logits; ++i) {
         LogitRow& row = step.logit_rows.emplace_back();
         row.entry = entry;
@@ -89,10 +80,15 @@ void StepLogits::list_last_rows(size_t entry, const PlanEntry& planned, const Pl
         row.on_device = batch_row.logits_first;
         if (drafts.empty()) continue;
         row.draft_row = i;
-        if (i < std::ssize(drafts)) row.next_draft = drafts[static_cast<size_t>(i)];
-        if (i == 0 && !row.on_device) {
-            chains_.emplace(entry, DraftChain{sequence_of(step, row).sampling});
+        if (i == 0) {
+            DraftPath& path = step.paths[entry];
+            if (row.on_device) continue;
+            states_on_path_.emplace(entry, PathState{sequence_of(step, row).sampling, &path});
+            continue;
         }
+        row.parent_row = drafts.parent(i);
+        row.draft_token = drafts.token_ids[static_cast<size_t>(i - 1)];
+        row.depth = step.logit_rows[first + static_cast<size_t>(row.parent_row)].depth + 1;
     }
 }
 
@@ -130,10 +126,9 @@ void StepLogits::use_on_device(const Context& context, const PlanExtras& extras,
     for (size_t i = begin; i < begin + static_cast<size_t>(logits.dim(0)); ++i) {
         const LogitRow& row = step.logit_rows[i];
         const WorkerSequence& sequence = sequence_of(step, row);
-        const int32_t draft_row = row.draft_row.value_or(0);
         states_.push_back(&sequence.sampling);
-        expecting_.push_back(static_cast<uint8_t>(sequence.num_expected + draft_row));
-        token_masks_.push_back(extras.token_mask(row.entry, draft_row));
+        expecting_.push_back(static_cast<uint8_t>(sequence.num_expected + row.depth));
+        token_masks_.push_back(extras.token_mask(row.entry, row.draft_row.value_or(0)));
     }
     step.sampler.sample(context, states_, logits, expecting_, token_masks_);
 }
@@ -146,7 +141,7 @@ void StepLogits::use_on_host(const Context& context, const PlanExtras& extras,
     const auto num_rows = static_cast<size_t>(logits.dim(0));
     run_starts_.clear();
     for (size_t i = 0; i < num_rows; ++i) {
-        // The rows of a chain depend on each other.
+        // The rows of a sequence's drafts depend on each other.
         const bool continues = i > 0 && step.logit_rows[begin + i].draft_row.value_or(0) > 0;
         if (!continues) run_starts_.push_back(i);
     }
@@ -189,12 +184,12 @@ std::optional<Fault> StepLogits::sample_row(const LogitRow& row, const PlanExtra
         return take_choice(
             row, sample(sequences_.at(step.sequence).sampling, logits, scratch, mask), step);
     }
-    DraftChain& chain = chains_.at(row.entry);
-    if (chain.has_ended) return std::nullopt;
-    std::optional<Fault> fault = take_choice(row, sample(chain.state, logits, scratch, mask), step);
-    chain.has_ended = !accepts_next(row, step);
-    if (!chain.has_ended) chain.state.accept(step.token_ids.back());
-    return fault;
+    PathState& at = states_on_path_.at(row.entry);
+    if (!at.path->reaches(row, step)) return std::nullopt;
+    if (*row.draft_row > 0) at.state.accept(row.draft_token);
+    Result<SampledToken> choice = sample(at.state, logits, scratch, mask);
+    at.path->take(row, static_cast<bool>(choice));
+    return take_choice(row, std::move(choice), step);
 }
 
 void StepLogits::expect_tokens(const Context& context, StepInFlight& step) {
@@ -221,15 +216,19 @@ void StepLogits::finish(StepInFlight& step) {
 }
 
 void StepLogits::take_device_results(StepInFlight& step) {
-    bool is_accepted = true;
     for (size_t i = 0; i < step.logit_rows.size() && step.logit_rows[i].on_device; ++i) {
         const LogitRow& row = step.logit_rows[i];
         SequenceStep& result = step.result.sequences[row.entry];
         ++step.result.device.sampled_rows;
-        if (row.draft_row.value_or(0) > 0 && !is_accepted) continue;
+        if (row.draft_row) {
+            DraftPath& path = step.paths.at(row.entry);
+            if (!path.reaches(row, result)) continue;
+            Result<SampledToken> choice = step.sampler.result(i);
+            path.take(row, static_cast<bool>(choice));
+            step.row_faults[i] = take_choice(row, std::move(choice), result);
+            continue;
+        }
         step.row_faults[i] = take_choice(row, step.sampler.result(i), result);
-        is_accepted = accepts_next(row, result);
-        if (row.draft_row) continue;
         WorkerSequence* known = sequences_.find(result.sequence);
         if (known != nullptr) --known->num_expected;
     }

@@ -2,7 +2,8 @@
 // prompt tokens, finds candidates.
 //
 // A draft is accepted while it equals the token that is chosen at its position, with the counted
-// random number of that position: the tokens are those of a run without drafts.
+// random number of that position: the tokens are those of a run without drafts. Of a tree the path
+// goes on with the draft that equals the choice, if there is one.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +38,9 @@ class StepLogits {
 
   private:
     // The sampling of an entry's draft rows on the host, across chunks of rows.
-    struct DraftChain {
+    struct PathState {
         SequenceSamplingState state;  // with the accepted drafts
-        bool has_ended = false;
+        DraftPath* path = nullptr;
     };
 
     void list_rows(const BatchPlan& plan, const PlanExtras& extras, StepInFlight& step);
@@ -69,12 +70,12 @@ class StepLogits {
     WorkerSequences& sequences_;
     ModelRunner& runner_;
     HostRows& host_;
-    std::vector<SamplerScratch> sampler_scratch_;         // one a thread
-    std::unordered_map<size_t, DraftChain> chains_;       // by entry, of the step begun last
-    std::vector<size_t> run_starts_;                      // of rows that one thread uses
-    std::vector<const SequenceSamplingState*> states_;    // of rows of a call
-    std::vector<uint8_t> expecting_;                      // of the same rows
-    std::vector<std::span<const uint32_t>> token_masks_;  // of the same rows
+    std::vector<SamplerScratch> sampler_scratch_;           // one a thread
+    std::unordered_map<size_t, PathState> states_on_path_;  // by entry, of the step begun last
+    std::vector<size_t> run_starts_;                        // of rows that one thread uses
+    std::vector<const SequenceSamplingState*> states_;      // of rows of a call
+    std::vector<uint8_t> expecting_;                        // of the same rows
+    std::vector<std::span<const uint32_t>> token_masks_;    // of the same rows
 };
 
 }  // namespace nvllm

@@ -67,9 +67,15 @@ void fields(Archive& archive, DraftReading& reading) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, DraftShape& shape) {
+    auto& [depth, width] = shape;
+    archive(depth, width);
+}
+
+template <typename Archive>
 void fields(Archive& archive, ProposerSetup& setup) {
-    auto& [method, model, target_directory, num_drafts, reading] = setup;
-    archive(method, model, target_directory, num_drafts, reading);
+    auto& [method, model, target_directory, shape, reading] = setup;
+    archive(method, model, target_directory, shape, reading);
 }
 
 template <typename Archive>

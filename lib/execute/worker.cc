@@ -79,12 +79,13 @@ size_t Worker::scratch_bytes(Model& model, const LargestStep& step) {
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
                const ComputeDevice& device, std::unique_ptr<ModelProposer> proposer,
-               int32_t num_drafts)
+               DraftShape drafts)
     : model_(std::move(model)),
       threads_(threads),
       device_(device),
       stream_(device),
       activations_(config.activations),
+      block_size_(config.block_size),
       scratch_(scratch_bytes(*model_,
                              {config.max_num_batched_tokens, max_logit_rows(config.max_num_seqs),
                               threads.num_threads(), device, config.activations}),
@@ -97,7 +98,7 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       pooler_(*model_, host_, max_logit_rows(config.max_num_seqs)),
       logits_(device, threads, sequences_, runner_, host_) {
     if (proposer != nullptr) {
-        drafts_.emplace(std::move(proposer), *model_, config, num_drafts, threads);
+        drafts_.emplace(std::move(proposer), *model_, config, drafts, threads);
     }
     if (device.is_cpu()) return;
     device.backend()->set_batch_invariant(device.id().index, config.batch_invariant);
@@ -170,7 +171,32 @@ void Worker::compute(const Context& context, const BatchPlan& plan, const PlanEx
     const ComputedStep computed = runner_.forward(batch, step.result.device);
     pooler_.pool(batch, computed.hidden, plan, sequences_, step.result);
     logits_.use(batch, computed, plan, extras, step);
+    if (device_.is_cpu()) move_accepted(context, plan, extras, step);
     if (drafts_) drafts_->propose(batch, computed.hidden, plan, extras, sequences_, step);
+}
+
+// In the order of the positions: no slot is overwritten that is still to be read, because no draft
+// lies before the slot of its position.
+void Worker::move_accepted(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
+                           const StepInFlight& step) {
+    std::vector<SlotMove> moves;
+    for (const auto& [index, path] : step.paths) {
+        const PlanEntry& entry = plan.entries[index];
+        const int32_t root = entry.first + entry.count - 1 - extras.drafts(index).size();
+        const auto& tables = sequences_.at(entry.sequence).block_tables;
+        for (int32_t group = 0; group < std::ssize(tables); ++group) {
+            const std::vector<int32_t>& table = tables[static_cast<size_t>(group)];
+            const auto slot_of = [&](int32_t row) {
+                const int64_t block = table[static_cast<size_t>((root + row) / block_size_)];
+                return block * block_size_ + (root + row) % block_size_;
+            };
+            for (int32_t depth = 1; depth <= std::ssize(path.rows); ++depth) {
+                const int32_t row = path.rows[static_cast<size_t>(depth - 1)];
+                if (row != depth) moves.push_back({group, slot_of(row), slot_of(depth)});
+            }
+        }
+    }
+    if (!moves.empty()) kv_.move_slots(context, moves);
 }
 
 StepResult Worker::finish() {

@@ -31,11 +31,11 @@ namespace nvllm {
 class Worker {
   public:
     // Reserves key-value blocks and scratch for the largest step. `threads` outlives the worker.
-    // `device`: the one that the model's weights are on. `proposer`: proposes up to `num_drafts`
-    // tokens to each sequence that wants some, on the CPU; null: none do.
+    // `device`: the one that the model's weights are on. `proposer`: proposes
+    // tokens to each sequence that wants some, in that shape and on the CPU; null: none do.
     Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
            const ComputeDevice& device = {}, std::unique_ptr<ModelProposer> proposer = nullptr,
-           int32_t num_drafts = 0);
+           DraftShape drafts = {});
     ~Worker();
 
     // Puts a step into the device's stream; on the CPU it is done on return. REQUIRES: plans come
@@ -68,6 +68,9 @@ class Worker {
     // The front of `free_`, emptied.
     StepInFlight& next_step();
     Context make_context();
+    // Keys and values of accepted drafts go to the slots of their positions.
+    void move_accepted(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
+                       const StepInFlight& step);
     void compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
                  StepInFlight& step);
 
@@ -76,6 +79,7 @@ class Worker {
     ComputeDevice device_;
     Stream stream_;
     DType activations_;
+    int32_t block_size_;
     ScratchArena scratch_;
     ScratchArena host_scratch_;  // in addition to a device's
     size_t num_growths_ = 0;     // of scratch, when a step was begun last

@@ -61,7 +61,7 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     std::unique_ptr<ModelProposer> proposer = load_proposer(setup, *model, threads);
     const double loaded_s = clock.now_s();
     auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads, device,
-                                           std::move(proposer), setup.proposer.num_drafts);
+                                           std::move(proposer), setup.proposer.shape);
     ready.weights_ms = (loaded_s - begin_s) * 1000.0;
     ready.worker_ms = (clock.now_s() - loaded_s) * 1000.0;
     return worker;

@@ -25,6 +25,10 @@ DryBatch::DryBatch(std::span<const CacheLayout> groups, int32_t num_layers, cons
 }
 
 void DryBatch::add(const CacheLayout& group, int64_t tokens) {
+    if (group.kind == CacheLayout::Kind::state) {
+        add_states(group, tokens);
+        return;
+    }
     const DType dtype = dry_.context().activations;
     const TensorView values = dry_.view(dtype, {1, group.kv_heads, kBlockSize, group.head_dim});
     const TensorView keys = ops::keys_lie_as_values(dry_.context().device)
@@ -37,6 +41,16 @@ void DryBatch::add(const CacheLayout& group, int64_t tokens) {
         storage.group = static_cast<int32_t>(tables_.size());
     }
     tables_.push_back({dry_.view(DType::i32, {tokens, 1}), dry_.view(DType::i64, {tokens})});
+}
+
+void DryBatch::add_states(const CacheLayout& group, int64_t tokens) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+    for (const int32_t layer : group.layers) {
+        KvLayer& storage = kv_.at(static_cast<size_t>(layer));
+        storage.state = dry_.view(DType::f32, {1, group.state_bytes / kBytes});
+        storage.group = static_cast<int32_t>(tables_.size());
+    }
+    tables_.push_back({dry_.view(DType::i32, {tokens, 1}), {}});
 }
 
 }  // namespace nvllm

@@ -23,6 +23,7 @@ class DryBatch {
 
   private:
     void add(const CacheLayout& group, int64_t tokens);
+    void add_states(const CacheLayout& group, int64_t tokens);
 
     const DryRun& dry_;
     std::vector<KvLayer> kv_;

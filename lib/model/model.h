@@ -28,8 +28,9 @@ struct CacheLayout {
     int32_t head_dim = 0;
     int64_t window = 0;  // positions a query attends to, itself included; 0: all
     Kind kind = Kind::paged_kv;
-    int64_t state_bytes = 0;  // of one layer; 0 unless kind is state
-    int32_t value_dim = 0;    // 0 unless kind is latent; kv_heads is 1 then
+    // Of one layer, a multiple of four; 0 unless kind is state.
+    int64_t state_bytes = 0;
+    int32_t value_dim = 0;  // 0 unless kind is latent; kv_heads is 1 then
 
     // Vectors of head_dim that one layer stores of a token.
     int64_t vectors() const { return kind == Kind::latent ? kv_heads : 2 * int64_t{kv_heads}; }
@@ -50,24 +51,30 @@ struct KvLayer {
     // Of int8, float32 [blocks, kv_heads, block_size]; else without data.
     TensorView key_scales;
     TensorView value_scales;
+    // Of a layer with states, which has nothing of the above: float32 [slots, values of a state],
+    // slots with gaps between them.
+    TensorView state;
     int32_t group = 0;
 };
 
-// Where the batch's keys and values are, for one cache group.
+// Where the batch's keys and values are, for one cache group. Of a group with states the first
+// column of the tables names each sequence's slot, and nothing is written by token.
 struct GroupTables {
     ConstTensorView block_tables;  // int32 [sequences, max_blocks]
     ConstTensorView slots;         // int64 [tokens], where to write each token
 };
 
-// What each row of the batch has besides its token. Views of int32 [tokens]; those without data
+// What each row of the batch has besides its token. Views of int32 [tokens] but for trees; those
+// without data
 // mean the same for all rows.
 struct RowAttributes {
     ConstTensorView positions;     // in the text; rows of a draft tree count from its root
     ConstTensorView rope_choices;  // see Rotary::cos_sin(); without data: 0
-    // The row of its sequence's rows in this batch that a row of a draft tree follows, or -1, as
-    // ops::PagedAttentionOptions::parents; without data: each row follows the one before.
-    ConstTensorView parents;
-    ConstTensorView adapters;  // the adapter of the row's sequence, 0: none; without data: 0
+    // Of draft trees, as ops::PagedAttentionOptions has them; without data: each row follows the
+    // one before.
+    ConstTensorView parents;         // int32 [rows of all trees]
+    ConstTensorView tree_start_loc;  // int32 [sequences + 1]; without data: as query_start_loc
+    ConstTensorView adapters;        // the adapter of the row's sequence, 0: none; without data: 0
     // Which of two texts the row is of, 0 or 1, in models with token types; without data: 0.
     ConstTensorView token_types;
 };

@@ -11,17 +11,38 @@ namespace nvllm {
 extern const FamilyRow kLlama;
 extern const FamilyRow kMistral;
 extern const FamilyRow kMinistral;
+extern const FamilyRow kMinistral3;
 extern const FamilyRow kSeedOss;
 extern const FamilyRow kCwm;
 extern const FamilyRow kQwen2;
 extern const FamilyRow kMiMo;
 extern const FamilyRow kQwen3;
 extern const FamilyRow kQwen3Moe;
+extern const FamilyRow kQwen3Next;
+extern const FamilyRow kQwen35;
+extern const FamilyRow kQwen35Moe;
 extern const FamilyRow kMixtral;
 extern const FamilyRow kPhi3;
 extern const FamilyRow kGemma;
 extern const FamilyRow kGemma2;
 extern const FamilyRow kGemma3;
+extern const FamilyRow kGlm;
+extern const FamilyRow kGlm4;
+extern const FamilyRow kCohere2;
+extern const FamilyRow kHunYuan;
+extern const FamilyRow kNemotron;
+extern const FamilyRow kOlmo2;
+extern const FamilyRow kOlmo3;
+extern const FamilyRow kExaone4;
+extern const FamilyRow kSmolLm3;
+extern const FamilyRow kGranite;
+extern const FamilyRow kInternLm3;
+extern const FamilyRow kErnie;
+extern const FamilyRow kHelium;
+extern const FamilyRow kGlm4Moe;
+extern const FamilyRow kMiniMaxM2;
+extern const FamilyRow kQwen2Moe;
+extern const FamilyRow kGptOss;
 extern const FamilyRow kGpt2;
 extern const FamilyRow kBert;
 extern const FamilyRow kRoberta;
@@ -31,9 +52,12 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama, &kMistral,  &kMinistral, &kSeedOss,    &kCwm,        &kQwen2,  &kMiMo,
-    &kQwen3, &kQwen3Moe, &kMixtral,   &kPhi3,       &kGemma,      &kGemma2, &kGemma3,
-    &kGpt2,  &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
+    &kLlama,     &kMistral,  &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,       &kQwen2,
+    &kMiMo,      &kQwen3,    &kQwen3Moe,  &kQwen3Next,  &kQwen35,     &kQwen35Moe, &kMixtral,
+    &kPhi3,      &kGemma,    &kGemma2,    &kGemma3,     &kGlm,        &kGlm4,      &kCohere2,
+    &kHunYuan,   &kNemotron, &kOlmo2,     &kOlmo3,      &kExaone4,    &kSmolLm3,   &kGranite,
+    &kInternLm3, &kErnie,    &kHelium,    &kGlm4Moe,    &kMiniMaxM2,  &kQwen2Moe,  &kGptOss,
+    &kGpt2,      &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

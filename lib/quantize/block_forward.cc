@@ -23,7 +23,11 @@ int32_t blocks_for(int64_t tokens) {
 }
 
 std::vector<int32_t> blocks_of_groups(const Model& model, int64_t tokens) {
-    return std::vector<int32_t>(model.kv_groups().size(), blocks_for(tokens));
+    std::vector<int32_t> blocks;
+    for (const CacheLayout& group : model.kv_groups()) {
+        blocks.push_back(group.kind == CacheLayout::Kind::state ? 1 : blocks_for(tokens));
+    }
+    return blocks;
 }
 
 // Of the first positions of storage whose blocks are a sequence's in order.
@@ -50,22 +54,23 @@ void add_ranges(const TensorView& storage, const ops::KeyAxes& axes, int64_t tok
 BlockForward::BlockForward(Model& model, ThreadPool& threads, int64_t most_tokens, DType kv_dtype)
     : model_(model),
       kv_(model.kv_groups(), blocks_of_groups(model, most_tokens), {}, kBlockSize, kv_dtype),
-      builder_(model.kv_groups().size(), kBlockSize, {}, model.original_context() > 0),
+      builder_(model.kv_groups(), kBlockSize, {}, model.original_context() > 0),
       block_tables_(model.kv_groups().size()) {
     context_.scratch = &scratch_;
     context_.threads = &threads;
-    for (std::vector<int32_t>& table : block_tables_) {
-        table.resize(static_cast<size_t>(blocks_for(most_tokens)));
-        std::iota(table.begin(), table.end(), 0);
+    const std::vector<int32_t> blocks = blocks_of_groups(model, most_tokens);
+    for (size_t group = 0; group < blocks.size(); ++group) {
+        block_tables_[group].resize(static_cast<size_t>(blocks[group]));
+        std::iota(block_tables_[group].begin(), block_tables_[group].end(), 0);
     }
 }
 
 uint64_t BlockForward::planned_bytes(Model& model, int64_t most_tokens, int num_threads) {
-    int64_t bytes_per_token = 0;
+    int64_t bytes = 0;
     for (const CacheLayout& group : model.kv_groups()) {
-        bytes_per_token += group.bytes_per_token(DType::f32);
+        bytes += group.bytes_per_token(DType::f32) * most_tokens + group.bytes_per_state();
     }
-    return static_cast<uint64_t>(bytes_per_token * most_tokens) +
+    return static_cast<uint64_t>(bytes) +
            step_scratch_bytes(model, {most_tokens, kLogitRows, num_threads});
 }
 

@@ -14,6 +14,18 @@ struct DraftTokens {
     // The row that each draft token follows, smaller than its own; empty for a chain.
     std::vector<int32_t> parents;
 
+    // The row that row `row` follows. REQUIRES: 1 <= row <= size().
+    int32_t parent(int32_t row) const {
+        return parents.empty() ? row - 1 : parents[static_cast<size_t>(row - 1)];
+    }
+    // Whether any follows another row than the one before it.
+    bool branches() const {
+        for (int32_t row = 1; row <= static_cast<int32_t>(parents.size()); ++row) {
+            if (parent(row) != row - 1) return true;
+        }
+        return false;
+    }
+
     bool empty() const { return token_ids.empty(); }
     int32_t size() const { return static_cast<int32_t>(token_ids.size()); }
 

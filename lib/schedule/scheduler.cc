@@ -36,7 +36,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache, DraftPr
       backpressure_(requests_, waiting_, running_, preemptor_),
       finisher_(context_, requests_, waiting_, running_, update_, remote_, backpressure_),
       beams_(context_, requests_, waiting_, running_, update_, preemptor_, finisher_),
-      admission_(context_, waiting_, running_, preemptor_, backpressure_),
+      admission_(context_, waiting_, running_, preemptor_, backpressure_, update_),
       slicer_(context_, waiting_, running_, preemptor_),
       drafts_(context_, running_, proposer),
       composer_(context_, running_, plans_, update_,

@@ -2,7 +2,7 @@
 
     python3 -B tests/end_to_end/soak_speculation.py [--minutes 30] [--seed N] [--requests 64] [--device cuda_emulated] [--model DIRECTORY]
 
-Every round draws a method, a number of proposed tokens, sizes of batches, chunks and blocks, too few blocks with either way of
+Every round draws a method, a number of proposed tokens and the width of their tree, sizes of batches, chunks and blocks, too few blocks with either way of
 preemption, a worker process that is killed again and again, and whether proposals are adaptive. Prints a line a round; ends with 1 at
 the first answer that differs, with the settings that show it. On a device the plain run is the device's own, and logprobs are not
 compared: their last bits depend on the number of rows."""
@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 
-from programs import BIN, DEMO, RUN, children, environment
+from programs import BIN, DEMO, RUN, SOURCE, children, environment
 from test_speculation import essence, requests
 
 MAX_MODEL_LEN = 256
@@ -36,7 +36,15 @@ def drawn_requests(draw, count):
     return made
 
 
-def drawn_speculation(draw):
+def drawn_speculation(draw, options):
+    # A draft model has the demo model's vocabulary, and drafts on the CPU.
+    if not options.device and pathlib.Path(options.model) == pathlib.Path(DEMO) and draw.random() < 0.5:
+        depth, width = draw.randint(1, 8), draw.choice((1, 2, 3, 4, 8))
+        config = {"model": str(SOURCE / "models" / "demo-draft"), "num_speculative_tokens": depth, "tree_width": width,
+                  "adaptive": draw.random() < 0.2}
+        if width > 1:
+            config["tree_tokens"] = draw.randint(1, 32)
+        return ["--speculative-config", json.dumps(config)]
     least = draw.choice((1, 1, 2))
     config = {"method": draw.choice(("ngram", "suffix")), "num_speculative_tokens": draw.randint(1, 8), "prompt_lookup_min": least,
               "prompt_lookup_max": draw.choice((least, 4, 8)), "adaptive": draw.random() < 0.2}
@@ -116,7 +124,7 @@ def first_difference(answers, expected):
 def check_round(made, expected, options, draw):
     """Prints a line; whether all answers are as expected."""
     arguments, kills = drawn_settings(draw, bool(options.device))
-    arguments += drawn_speculation(draw)
+    arguments += drawn_speculation(draw, options)
     begin = time.monotonic()
     answers, steps, num_killed = run_all(made, options, arguments, kills)
     index = first_difference(comparable(answers, options), expected)

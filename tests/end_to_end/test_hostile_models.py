@@ -1,14 +1,16 @@
 """Model directories that lie: refused with one line, the right exit code and little memory, or understood and answered."""
 
 import json
+import math
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from programs import DEMO, RUN, environment
+from programs import DEMO, RUN, SOURCE, environment
 
 MOST_MEMORY_KIB = 64 * 1024  # before a refusal
 MOST_TOKENIZER_KIB = 1024 * 1024
@@ -71,6 +73,69 @@ class HostileConfigs(HostileModel):
             for value in (-1, 0, 10**9, 2**63, "many"):
                 self.replace("config.json", json.dumps({**good, key: value}))
                 self.check(f"{key}: {value}", REFUSED, MOST_MEMORY_KIB)
+
+
+class HostileStacks(HostileModel):
+    """Tensors that hold all experts of a layer: fewer of them than the config says, or of another shape, must not be read past their end."""
+
+    def setUp(self):
+        super().setUp()
+        for file in self.folder.iterdir():
+            file.unlink()
+        family = SOURCE / "tests" / "fixtures" / "families" / "gpt_oss"
+        self.config = json.loads((family / "config.json").read_text())
+        content = (family / "model.safetensors").read_bytes()
+        size, = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + size])
+        header.pop("__metadata__", None)
+        self.tensors = {name: (entry["dtype"], entry["shape"], content[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
+                        for name, entry in header.items()}
+
+    def write(self, tensors, config):
+        header, data = {}, b""
+        for name, (dtype, shape, values) in tensors.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+        text = json.dumps(header).encode()
+        (self.folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        self.replace("config.json", json.dumps(config))
+
+    def check_shapes(self, name, shapes, tensors, config):
+        for shape in shapes:
+            changed = dict(tensors)
+            bytes_each = {"U8": 1, "BF16": 2}[tensors[name][0]]
+            changed[name] = (tensors[name][0], shape, bytes(bytes_each * math.prod(shape)))
+            self.write(changed, config)
+            self.check(f"{name} {shape}", (65,), MOST_MEMORY_KIB, "--prompt-ids", "1,2,3")
+
+    def test_dense(self):
+        self.write(self.tensors, self.config)
+        self.assertEqual(self.check("unchanged", (0,), 0, "--prompt-ids", "1,2,3"), 0)
+        stack = "model.layers.1.mlp.experts.gate_up_proj"
+        experts, into, out = self.tensors[stack][1]
+        self.check_shapes(stack, ([1, into, out], [experts + 1, into, out], [experts, into, 2], [experts, 2, out], [experts, into], [0, into, out]),
+                          self.tensors, self.config)
+        self.check_shapes(stack + "_bias", ([1, out], [experts + 1, out], [experts, 2], [experts * out], [experts, out, 1]),
+                          self.tensors, self.config)
+        absent = dict(self.tensors)
+        del absent[stack + "_bias"]
+        self.write(absent, self.config)
+        self.check("no bias", (65,), MOST_MEMORY_KIB, "--prompt-ids", "1,2,3")
+
+    def test_mxfp4(self):
+        tensors = dict(self.tensors)
+        for name in [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+            experts, into, out = tensors.pop(name)[1]
+            tensors[name + "_blocks"] = ("U8", [experts, out, into // 32, 16], bytes(experts * out * into // 2))
+            tensors[name + "_scales"] = ("U8", [experts, out, into // 32], b"\x7f" * (experts * out * into // 32))
+        config = self.config | {"quantization_config": {"quant_method": "mxfp4"}}
+        self.write(tensors, config)
+        self.assertEqual(self.check("unchanged", (0,), 0, "--prompt-ids", "1,2,3"), 0)
+        stack = "model.layers.0.mlp.experts.down_proj"
+        experts, out, groups, _ = tensors[stack + "_blocks"][1]
+        self.check_shapes(stack + "_blocks", ([1, out, groups, 16], [experts, 2, groups, 16], [experts, out, groups, 8], [experts, out], [experts]),
+                          tensors, config)
+        self.check_shapes(stack + "_scales", ([1, out, groups], [experts, 2, groups], [experts, out, 2], [experts * out]), tensors, config)
 
 
 class HostileTokenizers(HostileModel):

@@ -388,6 +388,39 @@ class Traces(EngineTest):
         self.assertEqual(inspect("trace", self.trace(), "--blocks", "0", check=False).returncode, USAGE)
 
 
+class Drafts(EngineTest):
+    def test_tree_of_a_step(self):
+        log, svg = self.folder / "steps.jsonl", self.folder / "drafts.svg"
+        run("-m", DEMO, "-p", "Once upon a time", "-n", "30", "--temperature", "0", "--draft-model", SOURCE / "models" / "demo-draft",
+            "--speculative-config", '{"tree_width": 3, "tree_tokens": 8, "adaptive": false}', "--step-log", log)
+        steps = [json.loads(line) for line in log.read_text().splitlines()]
+        trees = [tree for step in steps for tree in step.get("drafts", [])]
+        report = inspect_json("drafts", log, "--model", DEMO, "--svg", svg)
+        self.assertEqual(report["num_verifications"], len(trees))
+        self.assertEqual(report["num_drafts"], sum(step["num_draft_tokens"] for step in steps))
+        self.assertEqual(report["num_accepted"], sum(len(tree["accepted_rows"]) for tree in trees))
+        self.assertGreater(report["num_accepted"], 0)
+        last = report["drafts"][0]
+        self.assertEqual({key: last[key] for key in ("token_ids", "parents", "accepted_rows")},
+                         {key: trees[-1][key] for key in ("token_ids", "parents", "accepted_rows")})
+        self.assertEqual(len(last["texts"]), len(last["token_ids"]))
+        self.assertIn(f"sequence {last['sequence']}", svg.read_text())
+        branched = next(step for step in steps if any(tree["parents"] != sorted(set(tree["parents"])) for tree in step.get("drafts", [])))
+        text = inspect("drafts", log, "--step", branched["plan_number"]).stdout
+        for token in branched["drafts"][0]["token_ids"]:
+            self.assertRegex(text, rf"[*-] {token}\b")
+
+    def test_refused(self):
+        log = self.folder / "steps.jsonl"
+        log.write_text('{"plan_number": 1}\n')
+        self.assertEqual(inspect("drafts", log, "--step", "1", check=False).returncode, NO_INPUT)
+        self.assertEqual(inspect("drafts", check=False).returncode, USAGE)
+        log.write_text("none\n")
+        done = inspect("drafts", log, check=False)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assertIn("line 1", done.stderr)
+
+
 class Diffs(EngineTest):
     def test_altered_copy(self):
         copy = self.folder / "copy"

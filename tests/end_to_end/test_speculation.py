@@ -15,6 +15,7 @@ from programs import DEMO, SHARED, SOURCE, needs_shared, run, run_jsonl, wait_un
 from serve_testing import Server
 
 DRAFT = str(SOURCE / "models" / "demo-draft")
+HEAD = str(SOURCE / "models" / "demo-eagle3")
 HEADS = SHARED / "drafts"
 STORIES260K = SHARED / "models" / "stories260k"
 
@@ -162,12 +163,50 @@ class Speculation(unittest.TestCase):
             # What is chosen after the end of an answer is not counted as accepted.
             self.assertGreaterEqual(accepted, 0.97 * proposed, (arguments, done.stderr))
 
+    def test_trees(self):
+        """Of a draft model, whose trees are often right away from their first branch."""
+        def tree(depth, width, tokens=None, **others):
+            more = {"tree_tokens": tokens} if tokens else {}
+            return "--speculative-config", config(depth, "draft_model", model=DRAFT, tree_width=width, **more, **others)
+        chain = sequence_steps(self.drafted(*tree(4, 1)))
+        for depth, width, tokens in ((1, 4, None), (4, 3, 10), (8, 8, 32)):
+            steps = self.drafted(*tree(depth, width, tokens))
+            self.assertLessEqual(max(step["num_draft_tokens"] / max(1, step["num_sequences"]) for step in steps), tokens or depth * width)
+            if depth >= 4:
+                self.assertLess(sequence_steps(steps), chain)
+        self.drafted(*tree(3, 4, 9), "--max-num-seqs", "1", "--block-size", "1")
+        self.drafted(*tree(5, 2, 7), "--max-num-seqs", "64", "--prefill-chunk-size", "7", "--block-size", "4", "--no-enable-prefix-caching")
+        self.drafted(*tree(3, 3), "--max-num-batched-tokens", "48", "--max-num-seqs", "40", "--kv-cache-dtype", "int8", "--isolation", "process",
+                     expected=essence(run_jsonl(self.requests, "--kv-cache-dtype", "int8")))
+        self.steps_with("--speculative-config", json.dumps({"model": DRAFT, "tree_width": 3}))
+
+    @needs_shared("drafts")
+    def test_trees_of_heads(self):
+        self.drafted("--speculative-config", config(3, "eagle3", model=str(HEADS / "demo-eagle3-narrow"), tree_width=3), "--max-num-seqs", "5",
+                     "--block-size", "4")
+        made = [{"prompt": f"One day {index}", "max_tokens": 40, "temperature": (0.0, 0.8)[index % 2], "seed": index, "logprobs": 1}
+                for index in range(6)]
+        plain = essence(run_jsonl(made, model=STORIES260K))
+        for name in ("stories260k-eagle", "stories260k-eagle3-speculators"):
+            tree = config(4, None, model=str(HEADS / name), tree_width=4, tree_tokens=9)
+            self.assertEqual(essence(run_jsonl(made, "--speculative-config", tree, model=STORIES260K)), plain, name)
+
     def test_next_token_layer(self):
         with tempfile.TemporaryDirectory() as folder:
             write_next_token_layer(pathlib.Path(folder))
             self.drafted("--speculative-config", config(3, "mtp", model=folder))
+            self.drafted("--speculative-config", config(2, "mtp", model=folder, tree_width=3), "--max-num-seqs", "3",
+                         "--block-size", "1")
             self.drafted("--speculative-config", config(2, "mtp", model=folder), "--max-num-seqs", "3", "--prefill-chunk-size", "7",
                          "--block-size", "4")
+
+    def test_trained_head(self):
+        plain = sequence_steps(self.steps_with())
+        for count in (1, 4):
+            steps = self.drafted("--speculative-config", config(count, "eagle3", model=HEAD))
+            self.assertLess(sequence_steps(steps), (0.8 if count == 1 else 0.65) * plain)
+        self.drafted("--draft-model", HEAD, "--speculative-config", '{"adaptive": false, "num_speculative_tokens": 8}', "--max-num-seqs", "5",
+                     "--prefill-chunk-size", "7", "--block-size", "4")
 
     @needs_shared("drafts")
     def test_heads(self):
@@ -204,8 +243,9 @@ class Speculation(unittest.TestCase):
         grown = [dict(request, max_tokens=120 + 5 * index, ignore_eos=True)
                  for index, request in enumerate(self.requests[:16]) if "structured_outputs" not in request and "n" not in request]
         expected = essence(run_jsonl(grown))
-        for bytes_of_pool, drafts in ((self.pool_bytes(768), config(4)),
-                                      (self.pool_bytes(768) + self.pool_bytes(768, DRAFT), config(4, "draft_model", model=DRAFT))):
+        of_both = self.pool_bytes(768) + self.pool_bytes(768, DRAFT)
+        for bytes_of_pool, drafts in ((self.pool_bytes(768), config(4)), (of_both, config(4, "draft_model", model=DRAFT)),
+                                      (of_both, config(4, "draft_model", model=DRAFT, tree_width=3, tree_tokens=8))):
             tight = ("--kv-cache-memory-bytes", bytes_of_pool, "--max-model-len", "512", "--speculative-config", drafts)
             steps = self.drafted(*tight, "--preemption-mode", "recompute", made=grown, expected=expected)
             self.assertGreater(steps[-1]["num_preemptions"], 3)
@@ -237,6 +277,9 @@ class Speculation(unittest.TestCase):
                                 (("--draft-model", DRAFT, "--speculative-method", "ngram"), "'ngram'"),
                                 (("--draft-model", DRAFT, "--async-scheduling"), "--async-scheduling"),
                                 (("--speculative-config", '{"synthetic_acceptance": 1.5}'), "synthetic_acceptance is 1.5"),
+                                (("--speculative-config", '{"method": "ngram", "tree_width": 2}'), "tree_width"),
+                                (("--speculative-config", '{"method": "suffix", "tree_tokens": 8}'), "tree_tokens"),
+                                (("--draft-model", DRAFT, "--speculative-config", '{"tree_width": 17}'), "tree_width is 17"),
                                 (("--num-speculative-tokens", "4", "--async-scheduling"), "--async-scheduling")):
             done = run("-m", DEMO, "-p", "Tom", *arguments, check=False)
             self.assertEqual(done.returncode, 64, done.stderr)

@@ -13,9 +13,13 @@ import pathlib
 import tempfile
 import unittest
 
-from programs import run_jsonl
+from programs import SOURCE, run_jsonl
 
-METHODS = ("ngram", "suffix")
+METHODS = {
+    "ngram": {"method": "ngram", "prompt_lookup_min": 1},
+    "suffix": {"method": "suffix", "prompt_lookup_min": 1},
+    "tree": {"model": str(SOURCE / "models" / "demo-draft"), "tree_width": 4, "tree_tokens": 10},
+}
 SETTINGS = {
     "temperature": {"temperature": 1.3},
     "top_k": {"temperature": 1.2, "top_k": 8},
@@ -51,8 +55,7 @@ def draw(first_seed, *arguments, num_draws=NUM_DRAWS):
 
 def speculate(method):
     """Whatever is proposed is verified, and something nearly always is."""
-    return ("--speculative-config", json.dumps({"method": method, "num_speculative_tokens": NUM_TOKENS - 1, "prompt_lookup_min": 1,
-                                                "adaptive": False}))
+    return ("--speculative-config", json.dumps({**METHODS[method], "num_speculative_tokens": NUM_TOKENS - 1, "adaptive": False}))
 
 
 def table(draws, place):

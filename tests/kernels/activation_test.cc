@@ -13,7 +13,7 @@ using ops::Activation;
 namespace {
 
 constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh,
-                               Activation::relu};
+                               Activation::relu, Activation::sigmoid};
 
 std::vector<float> interesting_values() {
     std::vector<float> values = testing::Random(7).values(3000, 10.0f);
@@ -57,7 +57,7 @@ TEST_CASE("infinities and NaN") {
             std::vector<float> x = {infinity, std::numeric_limits<float>::quiet_NaN()};
             ops::activation(machine.context(), function, testing::view(x, {2}),
                             testing::view(x, {2}));
-            CHECK(x[0] == infinity);
+            CHECK(x[0] == (function == Activation::sigmoid ? 1.0f : infinity));
             CHECK(std::isnan(x[1]));
         }
     });
@@ -94,4 +94,27 @@ TEST_CASE("gated activation on strided halves, at odd widths, and in place") {
             }
         }
     });
+}
+
+TEST_CASE("clamped_swiglu limits gate and up, which lie next to each other") {
+    testing::Machine machine;
+    for (const int64_t width : {1, 7, 33}) {
+        std::vector<float> x = testing::Random(9).values(3 * (2 * width + 1), 9.0f);
+        std::vector<float> out(static_cast<size_t>(3 * (width + 2)), 5.0f);
+        ops::clamped_swiglu(machine.context(), 1.702f, 7.0f,
+                            testing::matrix(x, 3, 2 * width, 2 * width + 1),
+                            testing::matrix(out, 3, width, width + 2));
+        for (int64_t i = 0; i < 3 * (width + 2); ++i) {
+            const int64_t row = i / (width + 2), column = i % (width + 2);
+            if (column >= width) {
+                CHECK(out[static_cast<size_t>(i)] == 5.0f);
+                continue;
+            }
+            const auto at = static_cast<size_t>(row * (2 * width + 1) + 2 * column);
+            const double gate = std::min(x[at], 7.0f);
+            const double up = std::clamp(x[at + 1], -7.0f, 7.0f);
+            const double expected = gate / (1.0 + std::exp(-double{1.702f} * gate)) * (up + 1.0);
+            CHECK(testing::close(out[static_cast<size_t>(i)], expected, 1e-6));
+        }
+    }
 }

@@ -21,9 +21,7 @@ struct Storage {
     TensorView value_view() { return testing::view(values, {2, kKvHeads, kBlockSize, kHeadDim}); }
 };
 
-}  // namespace
-
-TEST_CASE("attention's input has the bits of norms, rotation and writing after each other") {
+void check_bits(ops::RopePairs pairs) {
     testing::Machine machine;
     const Context& context = machine.context();
     testing::Random random(4);
@@ -40,6 +38,7 @@ TEST_CASE("attention's input has the bits of norms, rotation and writing after e
     options.key_norm_options = {1e-5f, 1.0f};
     options.cosines = testing::view(cosines, {kTokens, 3});
     options.sines = testing::view(sines, {kTokens, 3});
+    options.pairs = pairs;
     ops::attention_input(context, options, testing::matrix(projected, kTokens, kWidth, kWidth + 1),
                          testing::view(slots, {kTokens}), storage.key_view(), storage.value_view());
 
@@ -49,8 +48,8 @@ TEST_CASE("attention's input has the bits of norms, rotation and writing after e
     const TensorView v = all.columns(kQueryWidth + kKvWidth, kKvWidth).split_last(kKvHeads);
     ops::rms_norm(context, q, options.query_norm, options.query_norm_options, q);
     ops::rms_norm(context, k, options.key_norm, options.key_norm_options, k);
-    ops::rope(context, options.cosines, options.sines, q);
-    ops::rope(context, options.cosines, options.sines, k);
+    ops::rope(context, options.cosines, options.sines, options.pairs, q);
+    ops::rope(context, options.cosines, options.sines, options.pairs, k);
     ops::write_kv(context, k, v, testing::view(slots, {kTokens}), expected.key_view(),
                   expected.value_view());
     CHECK(testing::same_bits(storage.keys, expected.keys));
@@ -66,4 +65,12 @@ TEST_CASE("attention's input has the bits of norms, rotation and writing after e
                         context, options, testing::matrix(projected, kTokens, kWidth, kWidth + 1),
                         testing::view(slots, {kTokens}), storage.key_view(), storage.value_view()),
                     Error);
+}
+
+}  // namespace
+
+TEST_CASE("attention's input has the bits of norms, rotation and writing after each other") {
+    for (const auto pairs : {ops::RopePairs::halves, ops::RopePairs::interleaved}) {
+        check_bits(pairs);
+    }
 }

@@ -45,6 +45,25 @@ TEST_CASE("soft_cap is cap * tanh(x / cap), small and large") {
     });
 }
 
+TEST_CASE("scale and scale_rows multiply rows in place and leave what is between them") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa) {
+        for (const int64_t width : {1, 7, 33, 300}) {
+            const std::vector<float> x = testing::Random(7).values(3 * (width + 2));
+            std::vector<float> scaled = x, by_row = x, factors = {0.5f, -3.0f, 0.0f};
+            ops::scale(machine.context(), 0.22f, testing::matrix(scaled, 3, width, width + 2));
+            ops::scale_rows(machine.context(), testing::view(factors, {3}),
+                            testing::matrix(by_row, 3, width, width + 2));
+            for (size_t i = 0; i < x.size(); ++i) {
+                const auto row = i / static_cast<size_t>(width + 2);
+                const bool inside = i % static_cast<size_t>(width + 2) < static_cast<size_t>(width);
+                CHECK(scaled[i] == (inside ? x[i] * 0.22f : x[i]));
+                CHECK(by_row[i] == (inside ? x[i] * factors[row] : x[i]));
+            }
+        }
+    });
+}
+
 TEST_CASE("gather_rows") {
     testing::Machine machine;
     std::vector<float> x = testing::Random(4).values(6 * 10), out(3 * 9);

@@ -63,6 +63,7 @@ Bounded layer_norm_bound(const Spread& spread, double value, double weight, doub
 double activation_units(ops::Activation function, double x) {
     switch (function) {
         case ops::Activation::silu:
+        case ops::Activation::sigmoid:
             return kExpUnits + 4;
         case ops::Activation::gelu:
             // A polynomial of ten coefficients whose error is below 1e-6, and exp(-x²/2).
@@ -81,7 +82,8 @@ double activation_units(ops::Activation function, double x) {
 constexpr double kMin = 1e-37;
 
 constexpr std::array kActivations = {ops::Activation::silu, ops::Activation::gelu,
-                                     ops::Activation::gelu_tanh, ops::Activation::relu};
+                                     ops::Activation::gelu_tanh, ops::Activation::relu,
+                                     ops::Activation::sigmoid};
 
 void check_activation(const Context& context, Random& random, ops::Activation function) {
     const int64_t tokens = random_size(random), width = random_size(random);
@@ -138,7 +140,7 @@ void check_norms(const Context& context, Random& random, DType dtype) {
 }
 
 // Rounded products and their rounded sum: no instruction set may differ by a bit.
-void check_rope(const Context& context, Random& random) {
+void check_rope(const Context& context, Random& random, ops::RopePairs pairs) {
     const int64_t tokens = random_size(random), half = 1 + random_size(random) / 2;
     const int64_t heads = 1 + random.below(4), head_dim = 2 * half + random.below(9);
     CAPTURE(half);
@@ -150,14 +152,18 @@ void check_rope(const Context& context, Random& random) {
         testing::expect_each(tokens, heads * head_dim, [&](int64_t t, int64_t column) -> Bounded {
             const int64_t i = column % head_dim;
             if (i >= 2 * half) return {x.at(t, column), 0};
-            const float cosine = cosines.at(t * half + i % half);
-            const float sine = sines.at(t * half + i % half);
-            const float other = x.at(t, i < half ? column + half : column - half);
+            const bool interleaved = pairs == ops::RopePairs::interleaved;
+            const int64_t pair = interleaved ? i / 2 : i % half;
+            const int64_t distance = interleaved ? 1 : half;
+            const bool first = interleaved ? i % 2 == 0 : i < half;
+            const float cosine = cosines.at(t * half + pair);
+            const float sine = sines.at(t * half + pair);
+            const float other = x.at(t, first ? column + distance : column - distance);
             const float kept = x.at(t, column) * cosine, turned = other * sine;
-            return {i < half ? kept - turned : kept + turned, 0};
+            return {first ? kept - turned : kept + turned, 0};
         });
     testing::check_all_agree(x, expected, [&](LooseRows& result) {
-        ops::rope(context, cosines.matrix(tokens, half), sines.matrix(tokens, half),
+        ops::rope(context, cosines.matrix(tokens, half), sines.matrix(tokens, half), pairs,
                   result.view().split_last(heads));
     });
 }
@@ -380,7 +386,8 @@ TEST_CASE("instruction sets agree: rotations, sums, caps") {
     testing::Machine machine;
     Random random(105);
     for (int i = 0; i < 12; ++i) {
-        check_rope(machine.context(), random);
+        check_rope(machine.context(), random, ops::RopePairs::halves);
+        check_rope(machine.context(), random, ops::RopePairs::interleaved);
         check_sum_and_cap(machine.context(), random);
     }
 }

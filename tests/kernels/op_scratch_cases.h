@@ -80,6 +80,10 @@ inline void gated_activation(Operands& given) {
     const TensorView x = given.activations({kTokens, kWidth});
     ops::gated_activation(given.context(), ops::Activation::silu, x, x, x);
 }
+inline void clamped_swiglu(Operands& given) {
+    ops::clamped_swiglu(given.context(), 1.702f, 7.0f, given.activations({kTokens, 2 * kWidth}),
+                        given.activations({kTokens, kWidth}));
+}
 inline void attention_input(Operands& given) {
     ops::AttentionInputOptions options;
     options.heads = kHeads;
@@ -101,8 +105,50 @@ inline void add(Operands& given) {
     const TensorView x = given.activations({kTokens, kWidth});
     ops::add(given.context(), x, x);
 }
+inline void copy(Operands& given) {
+    const TensorView x = given.activations({kTokens, kWidth});
+    ops::copy(given.context(), x, x);
+}
+inline void gate(Operands& given) {
+    const TensorView x = given.activations({kTokens, kWidth});
+    ops::gate(given.context(), x, x);
+}
+// One sequence of all tokens.
+inline ops::StateRows state_rows(Operands& given) {
+    return {given.ints({0, kTokens}), given.ints({kTokens}), given.zeros(DType::i32, {1, 1})};
+}
+inline void causal_conv1d(Operands& given) {
+    ops::causal_conv1d(given.context(), given.activations({kTokens, kWidth}),
+                       given.zeros(DType::f32, {4, kWidth}), state_rows(given),
+                       given.zeros(DType::f32, {1, 3, kWidth}),
+                       given.activations({kTokens, kWidth}));
+}
+inline void l2_norm(Operands& given) {
+    const TensorView x = given.activations({kTokens, kHeads, kHeadDim});
+    ops::l2_norm(given.context(), x, 1e-6f, 1.0f, x);
+}
+inline void delta_rule_gates(Operands& given) {
+    const TensorView x = given.activations({kTokens, kHeads});
+    const TensorView vector = given.zeros(DType::f32, {kHeads});
+    const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
+    ops::delta_rule_gates(given.context(), x, x, vector, vector, gates, gates);
+}
+inline void gated_delta_rule(Operands& given) {
+    const TensorView keys = given.activations({kTokens, kKvHeads, kHeadDim});
+    const TensorView values = given.activations({kTokens, kHeads, kHeadDim});
+    const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
+    ops::gated_delta_rule(given.context(), {keys, keys, values, gates, gates}, state_rows(given),
+                          given.zeros(DType::f32, {1, kHeads, kHeadDim, kHeadDim}), values);
+}
 inline void soft_cap(Operands& given) {
     ops::soft_cap(given.context(), 30.0f, given.activations({kTokens, kWidth}));
+}
+inline void scale(Operands& given) {
+    ops::scale(given.context(), 0.5f, given.activations({kTokens, kWidth}));
+}
+inline void scale_rows(Operands& given) {
+    ops::scale_rows(given.context(), given.zeros(DType::f32, {kTokens}),
+                    given.activations({kTokens, kWidth}));
 }
 inline void gather_rows(Operands& given) {
     ops::gather_rows(given.context(), given.activations({kTokens, kWidth}), given.ints({0, 1}),
@@ -125,6 +171,11 @@ inline void copy_blocks(Operands& given) {
     const TensorView blocks = given.activations({2, kWidth});
     ops::copy_blocks(given.context(), given.ints({0, 1}).reshaped({1, 2}), blocks, blocks);
 }
+inline void move_slots(Operands& given) {
+    const TensorView keys = given.activations({2, 1, kWidth, 4});
+    const TensorView values = given.activations({2, 1, 4, kWidth});
+    ops::move_slots(given.context(), given.zeros(DType::i64, {1, 2}), keys, values);
+}
 inline void add_weighted_rows(Operands& given) {
     ops::add_weighted_rows(given.context(), given.activations({2, kWidth}), given.ints({0, 1}),
                            given.zeros(DType::f32, {2}), given.activations({kTokens, kWidth}));
@@ -145,8 +196,12 @@ inline void rope_cos_sin(Operands& given) {
 }
 inline void rope(Operands& given) {
     ops::rope(given.context(), given.zeros(DType::f32, {kTokens, kHeadDim / 2}),
-              given.zeros(DType::f32, {kTokens, kHeadDim / 2}),
+              given.zeros(DType::f32, {kTokens, kHeadDim / 2}), ops::RopePairs::halves,
               given.activations({kTokens, kHeads, kHeadDim}));
+}
+inline void position_factors(Operands& given) {
+    ops::position_factors(given.context(), given.ascending(kTokens), 0.1f, 2,
+                          given.zeros(DType::f32, {kTokens}));
 }
 inline void change_scores(Operands& given) {
     ops::change_scores(given.context(), {}, given.zeros(DType::f32, {kTokens, kVocab}));

@@ -51,6 +51,8 @@ inline double activation(nvllm::ops::Activation function, double x) {
         }
         case nvllm::ops::Activation::relu:
             return std::max(x, 0.0);
+        case nvllm::ops::Activation::sigmoid:
+            return 1 / (1 + std::exp(-x));
     }
     return 0;
 }

@@ -50,7 +50,10 @@ TEST_CASE("each token's angles are those of the frequencies that it chooses") {
     }
 }
 
-TEST_CASE("rope rotates pairs of the first values of each head and leaves the rest") {
+namespace {
+
+void check_rotation(ops::RopePairs pairs) {
+    const bool interleaved = pairs == ops::RopePairs::interleaved;
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {
         INFO(cpu::isa_name(isa));
@@ -65,8 +68,9 @@ TEST_CASE("rope rotates pairs of the first values of each head and leaves the re
             for (int64_t t = 0; t < tokens; ++t) {
                 for (int64_t h = 0; h < heads; ++h) {
                     for (int64_t i = 0; i < half; ++i) {
-                        const auto low = static_cast<size_t>(t * stride + h * head_dim + i);
-                        const auto high = low + static_cast<size_t>(half);
+                        const int64_t first = interleaved ? 2 * i : i;
+                        const auto low = static_cast<size_t>(t * stride + h * head_dim + first);
+                        const auto high = low + static_cast<size_t>(interleaved ? 1 : half);
                         const float c = cosines[static_cast<size_t>(t * half + i)];
                         const float s = sines[static_cast<size_t>(t * half + i)];
                         expected[low] = x[low] * c - x[high] * s;
@@ -75,9 +79,30 @@ TEST_CASE("rope rotates pairs of the first values of each head and leaves the re
                 }
             }
             ops::rope(machine.context(), testing::view(cosines, {tokens, half}),
-                      testing::view(sines, {tokens, half}),
+                      testing::view(sines, {tokens, half}), pairs,
                       testing::matrix(x, tokens, heads * head_dim, stride).split_last(heads));
             CHECK(testing::same_bits(x, expected));
         }
     });
+}
+
+}  // namespace
+
+TEST_CASE("rope rotates pairs of the first values of each head and leaves the rest") {
+    check_rotation(ops::RopePairs::halves);
+    check_rotation(ops::RopePairs::interleaved);
+}
+
+TEST_CASE("factors of positions grow with each context that was passed") {
+    testing::Machine machine;
+    std::vector<int32_t> positions = {0, 63, 64, 1000, 262143};
+    std::vector<float> factors(5);
+    ops::position_factors(machine.context(), testing::view(positions, {5}), 0.1f, 64,
+                          testing::view(factors, {5}));
+    CHECK(factors[0] == 1.0f);
+    CHECK(factors[1] == 1.0f);
+    for (size_t i = 2; i < 5; ++i) {
+        const double turns = std::floor(positions[i] / 64.0);
+        CHECK(testing::close(factors[i], 1.0 + double{0.1f} * std::log(1.0 + turns), 2e-7));
+    }
 }

@@ -20,6 +20,7 @@ Command tree_command();
 Command requests_command();
 Command watch_command();
 Command trace_command();
+Command drafts_command();
 Command diff_command();
 Command doctor_command();
 

@@ -18,19 +18,32 @@ uint64_t total_bytes(const MemoryPlan& plan) {
 }
 
 uint64_t group_bytes(const MemoryPlan& plan, size_t group) {
-    return static_cast<uint64_t>(plan.bytes_per_token(group)) *
-           static_cast<uint64_t>(plan.num_blocks[group]) * static_cast<uint64_t>(plan.block_size);
+    return plan.block_bytes()[group] * static_cast<uint64_t>(plan.num_blocks[group]);
+}
+
+const char* kind_name(CacheLayout::Kind kind) {
+    switch (kind) {
+        case CacheLayout::Kind::paged_kv:
+            return "paged_kv";
+        case CacheLayout::Kind::latent:
+            return "latent";
+        case CacheLayout::Kind::state:
+            return "state";
+    }
+    return "";
 }
 
 Json groups_json(const MemoryPlan& plan) {
     Json groups = Json::array();
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         const CacheLayout& group = plan.groups[g];
-        groups.push_back({{"layers", group.layers},
+        groups.push_back({{"kind", kind_name(group.kind)},
+                          {"layers", group.layers},
                           {"kv_heads", group.kv_heads},
                           {"head_dim", group.head_dim},
                           {"window", group.window},
                           {"bytes_per_token", plan.bytes_per_token(g)},
+                          {"bytes_per_state", group.bytes_per_state()},
                           {"num_blocks", plan.num_blocks[g]},
                           {"bytes", group_bytes(plan, g)}});
     }
@@ -69,6 +82,13 @@ void add_groups(const MemoryPlan& plan, view::TextSheet& sheet) {
         {"layers", "kv heads", "head dim", "window", "bytes a token", "blocks", "size"}};
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         const CacheLayout& group = plan.groups[g];
+        if (group.kind == CacheLayout::Kind::state) {
+            rows.push_back({std::to_string(group.layers.size()), "states", "", "",
+                            with_separators(group.bytes_per_state()) + " a slot",
+                            with_separators(plan.num_blocks[g]) + " slots",
+                            describe_bytes(group_bytes(plan, g))});
+            continue;
+        }
         rows.push_back({std::to_string(group.layers.size()), std::to_string(group.kv_heads),
                         std::to_string(group.head_dim),
                         group.window > 0 ? with_separators(group.window) : "none",

@@ -2,8 +2,32 @@
 #include "tools/run/step_log.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
 
 namespace nvllm::run {
+
+namespace {
+
+// Of steps without any there is no such key.
+std::string drafts_of(const StepRecord& step) {
+    if (step.drafts.empty()) return {};
+    std::string list;
+    for (const VerifiedDrafts& verified : step.drafts) {
+        std::vector<int32_t> parents;
+        for (int32_t row = 1; row <= verified.drafts.size(); ++row) {
+            parents.push_back(verified.drafts.parent(row));
+        }
+        list += fmt::format(
+            R"({}{{"sequence":{},"token_ids":[{}],"parents":[{}],"accepted_rows":[{}]}})",
+            list.empty() ? "" : ",", verified.sequence, fmt::join(verified.drafts.token_ids, ","),
+            fmt::join(parents, ","), fmt::join(verified.accepted_rows, ","));
+    }
+    return R"(,"drafts":[)" + list + "]";
+}
+
+}  // namespace
 
 StepLog::StepLog(Engine& engine, const std::filesystem::path& file)
     : name_(file.string()), stream_(file) {
@@ -13,14 +37,14 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file)
             R"({{"plan_number":{},"num_sequences":{},"num_tokens":{},"num_prefill_tokens":{},)"
             R"("num_decode_tokens":{},"num_draft_tokens":{},"num_proposed":{},"num_waiting":{},"num_running":{},)"
             R"("num_paused":{},"num_swapped":{},"num_finished":{},"num_preemptions":{},"token_budget":{},)"
-            R"("swapped_bytes":{},"sampled_on_device":{},"graph_captures":{},"graph_launches":{},"draft_ms":{:.3f},"step_ms":{:.3f}}})"
+            R"("swapped_bytes":{},"sampled_on_device":{},"graph_captures":{},"graph_launches":{},"draft_ms":{:.3f},"step_ms":{:.3f}{}}})"
             "\n",
             step.plan_number, step.num_sequences, step.num_tokens, step.num_prefill_tokens,
             step.num_tokens - step.num_prefill_tokens, step.num_draft_tokens, step.num_proposed,
             step.num_waiting, step.num_running, step.num_paused, step.num_swapped,
             step.num_finished, step.num_preemptions, step.token_budget, step.swapped_bytes,
             step.device.sampled_rows, step.device.graph_captures, step.device.graph_launches,
-            step.draft_ms, step.step_ms);
+            step.draft_ms, step.step_ms, drafts_of(step));
     });
 }
 

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "kernels/cpu/attention/attention_items.h"
-#include "kernels/cpu/attention/attention_trees.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace nvllm::cpu {
@@ -68,16 +67,14 @@ struct Workspace {
     float* correction;  // [rows], as all below
     int64_t* begin;
     int64_t* end;
-    uint64_t* ancestors;  // of rows of a tree: which of the step's rows they see
-    uint64_t* seen;       // the same by the positions of a tile
-    State segment;        // of the segment that is worked on
-    State merged;         // of those before it
+    State segment;  // of the segment that is worked on
+    State merged;   // of those before it
 
     static size_t bytes(int64_t rows, int64_t width) {
         const int64_t floats =
             rows * (width + kTile + 1) + 2 * kTile * width + 2 * State::num_floats(rows, width);
         return static_cast<size_t>(floats) * sizeof(float) +
-               static_cast<size_t>(4 * rows) * sizeof(int64_t);
+               static_cast<size_t>(2 * rows) * sizeof(int64_t);
     }
 
     Workspace(std::byte* memory, int64_t rows, int64_t width)
@@ -99,8 +96,6 @@ struct Workspace {
           correction(std::exchange(next, next + rows)),
           begin(reinterpret_cast<int64_t*>(std::exchange(next, next + 2 * rows))),
           end(reinterpret_cast<int64_t*>(std::exchange(next, next + 2 * rows))),
-          ancestors(reinterpret_cast<uint64_t*>(std::exchange(next, next + 2 * rows))),
-          seen(reinterpret_cast<uint64_t*>(std::exchange(next, next + 2 * rows))),
           segment(std::exchange(next, next + State::num_floats(rows, width)), rows, width),
           merged(next, rows, width) {}
 };
@@ -149,21 +144,25 @@ const void* position_at(const AttentionBatch& batch, const ConstTensorView& cach
                        head.kv_head * cache.stride(1) + position % batch.block_size * step);
 }
 
-// What will be wanted next instead of a position of a tile.
+// Where lies what will be wanted next instead of a position of a tile.
 int64_t wanted_instead(const AttentionBatch& batch, const Place& place, const Place& next,
                        int64_t position) {
     // Tables say nothing of what lies before the window.
     const int64_t first = std::max(next.item.begin, batch.first_visible(next.item.first_position));
-    return std::clamp(next.tile + (position - place.tile), first, next.item.end - 1);
+    return next.item.place_of(
+        std::clamp(next.tile + (position - place.tile), first, next.item.end - 1));
 }
 
-// Positions [begin, end) block by block: body(position, count).
+// Positions [begin, end) of an item in runs that lie together: body(position, place, count).
 template <typename Body>
-void for_each_run(const AttentionBatch& batch, int64_t begin, int64_t end, Body body) {
+void for_each_run(const AttentionBatch& batch, const AttentionItem& item, int64_t begin,
+                  int64_t end, Body body) {
     for (int64_t position = begin; position < end;) {
-        const int64_t count =
-            std::min(batch.block_size - position % batch.block_size, end - position);
-        body(position, count);
+        const int64_t place = item.place_of(position);
+        const int64_t moved_or_end = position < item.first_moved ? item.first_moved : position + 1;
+        const int64_t count = std::min(
+            {batch.block_size - place % batch.block_size, end - position, moved_or_end - position});
+        body(position, place, count);
         position += count;
     }
 }
@@ -183,7 +182,6 @@ int64_t rows_of(const AttentionBatch& batch, const AttentionItem& item) {
 }
 
 void load_queries(const AttentionBatch& batch, const AttentionItem& item, const Workspace& space) {
-    if (batch.is_tree(item.sequence)) find_ancestors(batch, item, space.ancestors);
     float* row = space.queries;
     for (int64_t kv_head = item.kv_head; kv_head < item.kv_head + batch.heads_per_item; ++kv_head) {
         for (int64_t query = 0; query < item.num_queries; ++query) {
@@ -261,9 +259,9 @@ void find_places(const AttentionBatch& batch, const AttentionItem& item, int64_t
     const int64_t end = std::min(tile + kTile, item.end);
     const int64_t value_bytes =
         batch.head_dim * static_cast<int64_t>(dtype_bytes(batch.value_cache.dtype));
-    for_each_run(batch, begin, end, [&](int64_t position, int64_t count) {
+    for_each_run(batch, item, begin, end, [&](int64_t position, int64_t place, int64_t count) {
         const auto* values = static_cast<const std::byte*>(
-            position_at(batch, batch.value_cache, batch.head_dim, head, position));
+            position_at(batch, batch.value_cache, batch.head_dim, head, place));
         for (int64_t i = 0; i < count; ++i, values += value_bytes) {
             places.values[position - tile + i] = values;
         }
@@ -308,13 +306,15 @@ void score_few(const AttentionBatch& batch, const TileWork& work, const Workspac
 void score_many(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
     const AttentionMatmuls& products = batch.products;
     const Place& place = work.place;
-    for_each_run(batch, work.begin, work.end, [&](int64_t position, int64_t count) {
-        const int64_t wanted = wanted_instead(batch, place, work.next, position);
-        products.load_keys({position_at(batch, batch.key_cache, 1, place.head(), position),
-                            position_at(batch, batch.key_cache, 1, work.next.head(), wanted),
-                            batch.block_size, batch.head_dim, count,
-                            space.keys + (position - place.tile), kTile});
-    });
+    for_each_run(
+        batch, place.item, work.begin, work.end,
+        [&](int64_t position, int64_t lies_at, int64_t count) {
+            const int64_t wanted = wanted_instead(batch, place, work.next, position);
+            products.load_keys({position_at(batch, batch.key_cache, 1, place.head(), lies_at),
+                                position_at(batch, batch.key_cache, 1, work.next.head(), wanted),
+                                batch.block_size, batch.head_dim, count,
+                                space.keys + (position - place.tile), kTile});
+        });
     products.outer_product(space.queries + work.row * batch.width, batch.width, space.keys, kTile,
                            space.scores + work.row * kTile, kTile, work.rows, score_depth(batch),
                            kTile, nullptr);
@@ -370,11 +370,12 @@ void scale_positions(const AttentionBatch& batch, const TensorView& scales, cons
                      float* rows) {
     alignas(64) float factors[kTile];
     std::fill_n(factors, kTile, 1.0f);
-    for_each_run(batch, work.begin, work.end, [&](int64_t position, int64_t count) {
-        const void* at = position_at(batch, scales, 1, work.place.head(), position);
+    const auto copy = [&](int64_t position, int64_t place, int64_t count) {
+        const void* at = position_at(batch, scales, 1, work.place.head(), place);
         std::memcpy(factors + (position - work.place.tile), at,
                     static_cast<size_t>(count) * sizeof(float));
-    });
+    };
+    for_each_run(batch, work.place.item, work.begin, work.end, copy);
     kernels().scale_tile(rows, work.rows, factors);
 }
 
@@ -385,21 +386,17 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
     const MaskRange mask_range = queries_that_see(batch, item, tile);
     const TileWork work{
         place, next, begin, end, mask_range.first * batch.group, mask_range.count * batch.group};
-    const bool few = is_decode(batch, work.rows);
+    // Keys lie position beside position, but for those of a branch.
+    const bool few = is_decode(batch, work.rows) && end <= item.first_moved;
     const int64_t row = work.row;
     const bool scaled = batch.key_cache.dtype == DType::i8;
     float* const scores = space.scores + row * kTile;
     few ? score_few(batch, work, space) : score_many(batch, work, space);
     if (scaled) scale_positions(batch, batch.options.scales.keys, work, scores);
     set_visible(batch, item, tile, mask_range, space);
-    const bool is_tree = batch.is_tree(item.sequence);
-    if (is_tree) {
-        set_seen(batch, item, tile, {space.ancestors + row, space.seen + row, work.rows});
-    }
     kernels().softmax_tile({scores, work.rows, space.begin + row, space.end + row,
                             batch.score_scale, batch.options.soft_cap, state.maximum + row,
-                            state.denominator + row, space.correction + row,
-                            is_tree ? space.seen + row : nullptr});
+                            state.denominator + row, space.correction + row});
     const ops::KvScales& scales = batch.options.scales;
     if (scaled) {
         scale_positions(batch, batch.keys_alone() ? scales.keys : scales.values, work, scores);

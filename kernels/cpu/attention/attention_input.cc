@@ -20,8 +20,8 @@ void attention_input(const Context& context, const ops::AttentionInputOptions& o
         cpu::rms_norm(context, keys, options.key_norm, options.key_norm_options, keys);
     }
     if (options.cosines.data != nullptr) {
-        cpu::rope(context, options.cosines, options.sines, queries);
-        cpu::rope(context, options.cosines, options.sines, keys);
+        cpu::rope(context, options.cosines, options.sines, options.pairs, queries);
+        cpu::rope(context, options.cosines, options.sines, options.pairs, keys);
     }
     cpu::write_kv(context, keys, values, slots, key_cache, value_cache, options.scales);
 }

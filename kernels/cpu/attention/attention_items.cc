@@ -1,6 +1,8 @@
 // How attention's work is divided.
 #include "kernels/cpu/attention/attention_items.h"
 
+#include "kernels/cpu/attention/attention_trees.h"
+
 namespace nvllm::cpu {
 namespace {
 
@@ -17,7 +19,7 @@ bool segments_should_be_items(const AttentionBatch& batch, int num_threads) {
     int64_t num_runs = 0;
     int64_t num_segments = 0;
     for (int64_t sequence = 0; sequence < batch.num_sequences; ++sequence) {
-        if (batch.num_runs(sequence) > 1) return false;
+        if (batch.is_tree(sequence) || batch.num_runs(sequence) > 1) return false;
         num_runs += batch.num_runs(sequence);
         num_segments += batch.num_runs(sequence) * batch.num_segments(sequence);
     }
@@ -55,6 +57,13 @@ void take_heads_together(AttentionBatch& batch, int64_t heads, int num_threads) 
 }
 
 }  // namespace
+
+int64_t AttentionBatch::num_tree_runs(int64_t sequence) const {
+    const TreeOfRows tree(*this, sequence);
+    int64_t runs = 0;
+    for (int64_t query = 0; query < num_queries(sequence); ++runs) query = tree.run_end(query);
+    return runs;
+}
 
 int64_t AttentionBatch::max_rows() const {
     int64_t most = 0;
@@ -97,6 +106,8 @@ AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
     index -= batch.item_starts[sequence];
     const int64_t part =
         index / batch.items_of_all_heads();  // a run of queries, or a segment of positions
+    const int64_t kv_head = index % batch.items_of_all_heads() * batch.heads_per_item;
+    if (batch.is_tree(sequence)) return TreeOfRows(batch, sequence).item(part, kv_head);
     const int64_t run = batch.segments_are_items ? 0 : part * batch.queries_per_item();
     const int64_t num_queries = batch.num_queries(sequence);
     const int64_t length = batch.seq_lens[sequence];
@@ -104,7 +115,7 @@ AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
     const int64_t first_position = length - num_queries + run;
     const int64_t first_seen = batch.first_visible(first_position);
     AttentionItem item{sequence,
-                       index % batch.items_of_all_heads() * batch.heads_per_item,
+                       kv_head,
                        batch.query_start_loc[sequence] + run,
                        count,
                        first_position,

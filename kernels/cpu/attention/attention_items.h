@@ -7,7 +7,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/simd/rows.h"
@@ -52,13 +54,23 @@ struct AttentionBatch {
         return query_start_loc[sequence + 1] - query_start_loc[sequence];
     }
     int64_t num_runs(int64_t sequence) const {
+        if (is_tree(sequence)) return num_tree_runs(sequence);
         return divided_up(num_queries(sequence), queries_per_item());
     }
     // Values are dimensions of keys.
     bool keys_alone() const { return options.value_dim > 0; }
-    // Whether the sequence's queries are a tree of drafts.
+    // Whether the sequence ends with a tree of drafts.
     bool is_tree(int64_t sequence) const {
-        return options.parents.data != nullptr && num_queries(sequence) <= ops::kMaxTreeRows;
+        if (options.parents.data == nullptr) return false;
+        const int64_t rows = num_tree_rows(sequence);
+        return rows > 0 && rows <= ops::kMaxTreeRows;
+    }
+    const int32_t* tree_starts() const {
+        const ConstTensorView& starts = options.tree_start_loc;
+        return starts.data == nullptr ? query_start_loc : starts.as<int32_t>();
+    }
+    int64_t num_tree_rows(int64_t sequence) const {
+        return tree_starts()[sequence + 1] - tree_starts()[sequence];
     }
     // The first position that a query at `position` sees.
     int64_t first_visible(int64_t position) const {
@@ -77,6 +89,9 @@ struct AttentionBatch {
     int64_t num_items() const;
     // Rows of one kv head with all queries of its sequence, at most.
     int64_t max_rows() const;
+
+  private:
+    int64_t num_tree_runs(int64_t sequence) const;
 };
 
 struct AttentionItem {
@@ -87,6 +102,17 @@ struct AttentionItem {
     int64_t first_position;  // of the first query
     int64_t begin;           // the first position of the item, which begins a tile
     int64_t end;             // the first after it, or that none of its queries sees
+    // Of a branch: from `first_moved` on position p lies where p = tree_begin + path[p -
+    // tree_begin] would.
+    int64_t first_moved = std::numeric_limits<int64_t>::max();
+    int64_t tree_begin = 0;
+    std::array<uint8_t, ops::kMaxTreeRows> path = {};
+
+    // The position in whose slot this one lies.
+    int64_t place_of(int64_t position) const {
+        if (position < first_moved) return position;
+        return tree_begin + path[static_cast<size_t>(position - tree_begin)];
+    }
 };
 
 // Decides heads_per_item and segments_are_items, which change no result.

@@ -84,18 +84,7 @@ struct AttentionKernels {
             S::store(scores + v * L, score);
             most = S::max(most, score);
         }
-        if (tile.seen != nullptr) return hide_others(scores, tile.seen[row]);
         return S::reduce_max(most);
-    }
-
-    // Hides positions without a bit; the maximum of the others.
-    [[gnu::noinline]] static float hide_others(float* scores, uint64_t seen) {
-        float most = -__builtin_inff();
-        for (int64_t position = 0; position < kTile; ++position) {
-            if ((seen >> position & 1) == 0) scores[position] = -__builtin_inff();
-            if (scores[position] > most) most = scores[position];
-        }
-        return most;
     }
 
     // Of `count` rows, from the tile's own maximum, which stands where the correction will.

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention/attention_kernels.h"
 #include "kernels/cpu/attention/attention_matmuls.h"
+#include "kernels/cpu/linear_attention/linear_attention_kernels.h"
 #include "kernels/cpu/matmul/matmul_kernels.h"
 #include "kernels/cpu/quantized/quantized_kernels.h"
 #include "kernels/cpu/row_kernels.h"
@@ -23,6 +24,7 @@ template <class S, class C>
 Kernels kernel_table() {
     using Rows = RowKernels<S>;
     using Attention = AttentionKernels<S>;
+    using Linear = LinearAttentionKernels<S>;
     using Kind = ActivationKind;
     using B = BFloat16;
     using H = Float16;
@@ -39,15 +41,21 @@ Kernels kernel_table() {
         .soft_cap = Rows::soft_cap,
         .activation = {Rows::template activation<Kind::silu>, Rows::template activation<Kind::gelu>,
                        Rows::template activation<Kind::gelu_tanh>,
-                       Rows::template activation<Kind::relu>},
+                       Rows::template activation<Kind::relu>,
+                       Rows::template activation<Kind::sigmoid>},
         .gated_activation = {Rows::template gated_activation<Kind::silu>,
                              Rows::template gated_activation<Kind::gelu>,
                              Rows::template gated_activation<Kind::gelu_tanh>,
-                             Rows::template gated_activation<Kind::relu>},
+                             Rows::template gated_activation<Kind::relu>,
+                             Rows::template gated_activation<Kind::sigmoid>},
         .rms_norm = {Rows::template rms_norm<float>, Rows::template rms_norm<B>,
                      Rows::template rms_norm<H>},
         .layer_norm = {Rows::template layer_norm<float>, Rows::template layer_norm<B>,
                        Rows::template layer_norm<H>},
+        .gate = Linear::gate,
+        .l2_norm = Linear::l2_norm,
+        .conv_row = Linear::conv_row,
+        .delta_rule = Linear::delta_rule,
         .rope = Rows::rope,
         .matmul = {matmul_row<S, float>(), matmul_row<S, B>(), matmul_row<S, H>()},
         .quantized = quantized_kernels<C>(),

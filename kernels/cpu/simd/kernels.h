@@ -24,8 +24,8 @@ enum class KvType : uint8_t { f32, bf16, f16, f8_e4m3, i8 };
 constexpr size_t kNumKvTypes = 5;
 
 // The functions of the MLP, as ops::Activation.
-enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu };
-constexpr size_t kNumActivations = 4;
+enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid };
+constexpr size_t kNumActivations = 5;
 
 // Most columns of a block, and of one whose weights are read as streams.
 constexpr int64_t kMaxMatmulColumns = 96;
@@ -99,8 +99,6 @@ struct SoftmaxTile {
     float* maximum;      // [rows]
     float* denominator;  // [rows]
     float* correction;   // [rows], written: factor for what was summed before
-    // [rows]: which positions a row sees, bit by bit, of those from begin to end; null: all.
-    const uint64_t* seen = nullptr;
 };
 
 // Two softmax states of the same rows, over positions of their own: the first becomes that of both.
@@ -280,6 +278,27 @@ struct QuantizedKernels {
     int32_t (*sum_quantized)(const int8_t* codes, int64_t count);
 };
 
+// Tokens of one sequence over columns of a head's state, one after another, as
+// ops::gated_delta_rule().
+struct DeltaRuleColumns {
+    int64_t tokens;
+    int64_t key_dim;
+    int64_t columns;
+    const float* queries;  // [tokens, key_dim], rows query_stride apart
+    int64_t query_stride;
+    const float* keys;
+    int64_t key_stride;
+    const float* values;  // [tokens, columns], rows value_stride apart
+    int64_t value_stride;
+    const float* decay;  // [tokens], gate_stride apart
+    const float* update;
+    int64_t gate_stride;
+    float* state;  // [key_dim, columns], rows state_stride apart
+    int64_t state_stride;
+    float* out;  // [tokens, columns], rows out_stride apart
+    int64_t out_stride;
+};
+
 struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
     void (*upcast[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
@@ -304,6 +323,15 @@ struct Kernels {
     // weight and bias of one type; bias may be null.
     void (*layer_norm[kNumFloatTypes])(const float* x, const void* weight, const void* bias,
                                        float epsilon, float* out, int64_t count);
+
+    // out = x * sigmoid(gates)
+    void (*gate)(const float* gates, const float* x, float* out, int64_t count);
+    // out = x / sqrt(sum(x²) + epsilon) * scale
+    void (*l2_norm)(const float* x, float epsilon, float scale, float* out, int64_t count);
+    // out = sum over taps of weight[tap] * rows[tap]; weight [taps, count]; a null row is of zeros.
+    void (*conv_row)(const float* const* rows, const float* weight, int64_t taps, float* out,
+                     int64_t count);
+    void (*delta_rule)(const DeltaRuleColumns& columns);
 
     // Rotates pairs (i, i + half) of one head.
     void (*rope)(const float* cosines, const float* sines, float* x, int64_t half);

@@ -27,6 +27,7 @@ struct HeadNorm {
 struct HeadCosSin {
     Rows<const float> cosines;  // data null: no rotation
     Rows<const float> sines;
+    bool interleaved;  // neighbours turn together
 };
 
 template <typename C>
@@ -59,12 +60,14 @@ __device__ __forceinline__ void normalise(const HeadNorm<W>& norm, int column, i
 struct LaneCosSin {
     float cosines[kRun];
     float sines[kRun];
-    int half;      // of what is rotated; 0: nothing is
+    int half;  // of what is rotated; 0: nothing is
+    bool interleaved;
     bool in_runs;  // no run has values on both sides of `half`, or of its double
 
     __device__ __forceinline__ void load(const HeadCosSin& cos_sin, int64_t token, int column) {
         half = cos_sin.cosines.data != nullptr ? static_cast<int>(cos_sin.cosines.layout.width) : 0;
-        in_runs = half % kRun == 0;
+        interleaved = cos_sin.interleaved;
+        in_runs = half % kRun == 0 && !interleaved;
         if (in_runs && column < 2 * half) {
             const int pair = column < half ? column : column - half;
             cos_sin.cosines.load(token, pair, kRun, cosines);
@@ -75,7 +78,7 @@ struct LaneCosSin {
         for (int i = 0; i < kRun; ++i) {
             const int d = column + i;
             if (d >= 2 * half) continue;
-            const int pair = d < half ? d : d - half;
+            const int pair = interleaved ? d / 2 : d < half ? d : d - half;
             cosines[i] = cos_sin.cosines.row(token)[pair];
             sines[i] = cos_sin.sines.row(token)[pair];
         }
@@ -103,8 +106,10 @@ __device__ __forceinline__ void rotate(const LaneCosSin& cos_sin, int column, fl
         for (int i = 0; i < kRun; ++i) {
             const int d = column + i;
             if (d >= 2 * half) continue;
-            const float other = head[d < half ? d + half : d - half] * cos_sin.sines[i];
-            values[i] = gpu::fma(values[i], cos_sin.cosines[i], d < half ? -other : other);
+            const bool first = cos_sin.interleaved ? d % 2 == 0 : d < half;
+            const int distance = cos_sin.interleaved ? 1 : half;
+            const float other = head[first ? d + distance : d - distance] * cos_sin.sines[i];
+            values[i] = gpu::fma(values[i], cos_sin.cosines[i], first ? -other : other);
         }
     }
     gpu::sync_warp();
@@ -212,7 +217,8 @@ void attention_input(const Context& context, const ops::AttentionInputOptions& o
                             rows_of<T>(projected),
                             head_norm<W>(options.query_norm, options.query_norm_options),
                             head_norm<W>(options.key_norm, options.key_norm_options),
-                            HeadCosSin{angle_rows(options.cosines), angle_rows(options.sines)},
+                            HeadCosSin{angle_rows(options.cosines), angle_rows(options.sines),
+                                       options.pairs == ops::RopePairs::interleaved},
                             slots.as<int64_t>(),
                             storage_of<C>(key_cache, value_cache, options.scales),
                             static_cast<int>(options.heads), static_cast<int>(options.kv_heads),

@@ -118,6 +118,7 @@ void StepRunner::conclude(InFlight& step, const std::optional<StepResult>& resul
         }
         record.device = result->device;
         device_counts_ += result->device;
+        record_drafts(step.plan, *result, record);
         try {
             commit(*result, record);
         } catch (const std::exception& error) {
@@ -132,6 +133,21 @@ void StepRunner::conclude(InFlight& step, const std::optional<StepResult>& resul
     last_concluded_ = end;
     if (result) observe(record);
     report(record);
+}
+
+// Results have extras for all entries with drafts, as plans have.
+void StepRunner::record_drafts(const BatchPlan& plan, const StepResult& result,
+                               StepRecord& record) {
+    for (const EntryExtras& planned : plan.extras) {
+        if (planned.drafts.empty()) continue;
+        VerifiedDrafts& verified = record.drafts.emplace_back();
+        verified.sequence = plan.entries[planned.entry].sequence;
+        verified.drafts = planned.drafts;
+        const auto extras =
+            std::ranges::lower_bound(result.extras, planned.entry, {}, &StepExtras::entry);
+        if (extras == result.extras.end() || extras->entry != planned.entry) continue;
+        verified.accepted_rows = extras->accepted_rows;
+    }
 }
 
 void StepRunner::commit(const StepResult& result, StepRecord& record) {

@@ -67,6 +67,7 @@ class StepRunner {
     void drop_finished(StepResult& result) const;
     // Commits the result of a step, if there is one, and reports the step.
     void conclude(InFlight& step, const std::optional<StepResult>& result);
+    static void record_drafts(const BatchPlan& plan, const StepResult& result, StepRecord& record);
     void commit(const StepResult& result, StepRecord& record);
     void finish_refused(SequenceId id);
     void observe(const StepRecord& record);

@@ -53,7 +53,7 @@ OptionList<ModelChoice> model_options(WithModel with_model) {
     list.add("quantization", &ModelChoice::quantization,
              "auto: weights as the checkpoint stores them; none: refuse quantized checkpoints; "
              "else the method that the checkpoint must have.",
-             choices({"auto", "none", "awq", "gptq", "fp8", "compressed-tensors"}));
+             choices({"auto", "none", "awq", "gptq", "fp8", "mxfp4", "compressed-tensors"}));
     list.add("load-format", &ModelChoice::load_format,
              "dummy: seeded random weights for any config.json, to measure speed.",
              choices({"auto", "safetensors", "dummy"}), unlisted({"metronome"}));

@@ -39,6 +39,8 @@ struct Reading {
     bool says_tokens = false;
     bool says_max = false;
     bool says_min = false;
+    std::string_view says_tree;  // a key of trees; empty: none is there
+    bool says_tree_tokens = false;
 };
 
 struct Key {
@@ -72,6 +74,17 @@ constexpr auto kKeys = std::to_array<Key>({
      [](const Json& v, Reading& r) {
          r.config.num_speculative_tokens = read_int32(v);
          r.says_tokens = true;
+     }},
+    {"tree_width",
+     [](const Json& v, Reading& r) {
+         r.config.tree_width = read_int32(v);
+         r.says_tree = "tree_width";
+     }},
+    {"tree_tokens",
+     [](const Json& v, Reading& r) {
+         r.config.tree_tokens = read_int32(v);
+         r.says_tree = "tree_tokens";
+         r.says_tree_tokens = true;
      }},
     {"prompt_lookup_max",
      [](const Json& v, Reading& r) {
@@ -165,6 +178,23 @@ std::vector<std::string> method_words() {
     return words;
 }
 
+// Trees are of methods that compute confidences.
+void check_tree(const Reading& reading) {
+    const SpeculationConfig& config = reading.config;
+    if (reading.says_tree.empty()) return;
+    if (!config.by_worker) {
+        refuse(fmt::format("{} is of methods that draft by a model; '{}' proposes a chain",
+                           reading.says_tree, config.method));
+    }
+    if (reading.says_tree_tokens && !config.is_tree()) {
+        refuse("tree_tokens is of trees, and tree_width is 1");
+    }
+    if (reading.says_tree_tokens && config.tree_tokens < 1) {
+        refuse(fmt::format("tree_tokens is {}; it must be from 1 to {}", config.tree_tokens,
+                           kMostDrafts));
+    }
+}
+
 // Whether the method is the worker's, and has the model that it needs.
 void check_method(Reading& reading) {
     SpeculationConfig& config = reading.config;
@@ -226,6 +256,7 @@ SpeculationSettings speculation_settings(const SpeculationOptions& options) {
     const bool is_asked_for = options.is_asked_for() && reading.draft_model.empty();
     if (config.method.empty() && is_asked_for) config.method = kUsualMethod;
     check_method(reading);
+    check_tree(reading);
     try {
         config.check();
     } catch (const Error& error) {

@@ -58,12 +58,13 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_alias("-q", one, "quantization"),
     foreign_alias("--quantization -q", one, "quantization=awq", "awq_marlin auto_awq"),
     foreign_alias("--quantization -q", one, "quantization=gptq", "gptq_marlin auto_gptq"),
+    foreign_alias("--quantization -q", one, "quantization=mxfp4", "gpt_oss_mxfp4"),
     foreign_refused("--quantization -q", one, kNoQuantizingAtStart, {},
                     "online experts_int8 fp8_per_tensor fp8_per_block fp8_per_channel "
                     "int8_per_channel_weight_only nvfp4_per_token mxfp8 torchao"),
     foreign_refused("--quantization -q", one, kNotQuantized, {},
                     "bitsandbytes gguf modelopt modelopt_fp4 modelopt_mxfp8 modelopt_mixed "
-                    "fbgemm_fp8 fp_quant humming quark moe_wna16 inc mxfp4 gpt_oss_mxfp4 aqlm hqq "
+                    "fbgemm_fp8 fp_quant humming quark moe_wna16 inc aqlm hqq "
                     "marlin squeezellm deepspeedfp tpu_int8 ipex auto-round rtn petit_nvfp4 "
                     "bitblas gptq_bitblas gptq_marlin_24 ptpc_fp8 neuron_quant deepseek_v4_fp8"),
     foreign_refused("--quantization-config --quantization-param-path", one, kReadAsItIs),

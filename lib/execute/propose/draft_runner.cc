@@ -7,6 +7,7 @@
 
 #include "kernels/error.h"
 #include "kernels/host/dry_run.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/ops/elementwise.h"
 #include "lib/execute/worker.h"
 #include "lib/model/dry_batch.h"
@@ -31,25 +32,30 @@ int64_t states_width(const TargetStates& states, int64_t hidden) {
 }  // namespace
 
 DraftRunner::DraftRunner(std::unique_ptr<ModelProposer> proposer, Model& target,
-                         const WorkerConfig& config, int32_t num_drafts, ThreadPool& threads)
+                         const WorkerConfig& config, DraftShape shape, ThreadPool& threads)
     : proposer_(std::move(proposer)),
       target_(target),
       max_logit_rows_(Worker::max_logit_rows(config.max_num_seqs)),
       block_size_(config.block_size),
       max_rows_(config.max_num_batched_tokens),
+      shape_(shape),
       arena_(scratch_bytes(
           *proposer_, target.config().hidden_size,
           {config.max_num_batched_tokens, max_logit_rows_, threads.num_threads(), {}, DType::f32},
-          config.max_num_seqs)),
-      storage_(target.kv_groups(), proposer_->kv_groups(), config, num_drafts),
-      builder_(target.kv_groups().size(), config.block_size, {}, proposer_->has_rope_choices()) {}
+          config.max_num_seqs, shape.width)),
+      storage_(target.kv_groups(), proposer_->kv_groups(), config, shape.num_rows()),
+      builder_(target.kv_groups(), config.block_size, {}, proposer_->has_rope_choices()),
+      scratch_(static_cast<size_t>(threads.num_threads())) {}
 
 size_t DraftRunner::scratch_bytes(ModelProposer& proposer, int64_t target_hidden,
-                                  const LargestStep& step, int32_t max_num_seqs) {
+                                  const LargestStep& step, int32_t max_num_seqs,
+                                  int32_t tree_width) {
     const DryRun dry(step.device, step.activations, step.num_threads);
     const Context& context = dry.context();
-    // Of each sequence one row more than the target computes.
-    for (int64_t tokens = step.tokens + max_num_seqs; tokens > 0; tokens /= 2) {
+    // Of each sequence one row more than the target computes, or a level of a tree.
+    const int64_t most_grown = int64_t{max_num_seqs} * tree_width;
+    for (int64_t tokens = std::max(step.tokens + max_num_seqs, most_grown); tokens > 0;
+         tokens /= 2) {
         const ScratchArena::Scope scope(*context.scratch);
         const DryBatch made(proposer.kv_groups(), proposer.num_layers(), dry, tokens);
         const TargetStates& read = proposer.target_states();
@@ -63,8 +69,9 @@ size_t DraftRunner::scratch_bytes(ModelProposer& proposer, int64_t target_hidden
             states = take_activations(context, {tokens, target_hidden});
         }
         const int64_t width = proposer.state_width();
-        const int64_t sequences = std::min<int64_t>(max_num_seqs, tokens);
-        for (int i = 0; i < 3; ++i) take_activations(context, {sequences, width});
+        for (int i = 0; i < 3; ++i) {
+            take_activations(context, {std::min(most_grown, tokens), width});
+        }
         const TensorView out = proposer.begin(made.batch(), states);
         proposer.logits(context, out.rows(0, std::min(step.rows, tokens)));
     }
@@ -90,11 +97,9 @@ const AuxHiddenStates* DraftRunner::expect(const Context& context, int64_t token
 void DraftRunner::propose(const ForwardContext& batch, const TensorView& hidden,
                           const BatchPlan& plan, const PlanExtras& extras,
                           const WorkerSequences& sequences, StepInFlight& step) {
-    list_chains(plan, extras, sequences, step.result);
+    list_chains(plan, extras, sequences, step);
     if (chains_.empty()) return;
     const Context context = own_context(*batch.context);
-    std::vector<Chain*> all;
-    for (Chain& chain : chains_) all.push_back(&chain);
     const auto num_wanting = std::ssize(wanting_);
     auto began = std::chrono::steady_clock::now();
     const auto passed_ms = [&] {
@@ -102,26 +107,30 @@ void DraftRunner::propose(const ForwardContext& batch, const TensorView& hidden,
             std::chrono::steady_clock::now() - began;
         return passed.count();
     };
-    const TensorView kept =
-        take_activations(context, {std::max<int64_t>(num_wanting, 1), proposer_->state_width()});
+    const TensorView kept = take_activations(
+        context, {std::max<int64_t>(num_wanting, 1) * shape_.width, proposer_->state_width()});
     {
         const ScratchArena::Scope scope(arena_);
-        const ForwardContext rows = lay_out(context, all, 0);
+        rows_.clear();
+        for (const Chain& chain : chains_) rows_.push_back(first_row_of(chain));
+        const ForwardContext rows = lay_out(context);
         const TensorView out = proposer_->begin(rows, states_of_target(context, hidden));
-        if (num_wanting > 0) ops::gather_rows(context, out, builder_.logit_rows(), kept);
+        if (num_wanting > 0) {
+            ops::gather_rows(context, out, builder_.logit_rows(), kept.rows(0, num_wanting));
+        }
     }
     // The time that it takes in any case, and what a sequence was behind, are no drafts' time.
     step.result.draft_ms = passed_ms() * usual_share();
-    if (is_late()) note_filled();
+    for (const Chain& chain : chains_) {
+        if (!is_late()) break;
+        storage_.note_filled(chain.sequence->block_tables, chain.first + chain.count);
+    }
     if (num_wanting == 0) return;
     began = std::chrono::steady_clock::now();
-    add_chains(context, kept);
-    for (Chain& chain : chains_) {
+    add_trees(context, kept);
+    for (const Chain& chain : chains_) {
         if (chain.num_wanted == 0) continue;
-        DraftTokens& drafts = step.next_drafts.emplace_back(chain.entry, DraftTokens{}).second;
-        drafts.token_ids.assign(
-            chain.following.begin() + static_cast<std::ptrdiff_t>(chain.num_chosen),
-            chain.following.end());
+        step.next_drafts.emplace_back(chain.entry, chain.tree.best());
     }
     step.result.draft_ms += passed_ms();
 }
@@ -139,39 +148,50 @@ double DraftRunner::usual_share() const {
     return static_cast<double>(usual) / static_cast<double>(rows);
 }
 
-void DraftRunner::note_filled() {
-    for (const Chain& chain : chains_) {
-        storage_.note_filled(chain.sequence->block_tables, chain.first + chain.count);
-    }
-}
-
-// Each pass computes the rows of the last drafts and adds the next.
-void DraftRunner::add_chains(const Context& context, const TensorView& kept) {
-    TensorView states = kept;
-    for (int32_t pass = 1;; ++pass) {
-        add_drafts(context, states, wanting_);
-        indices_.clear();
-        std::vector<Chain*> left;
-        for (size_t i = 0; i < wanting_.size(); ++i) {
-            if (wanting_[i]->num_wanted <= pass) continue;
-            left.push_back(wanting_[i]);
-            indices_.push_back(static_cast<int32_t>(i));
-        }
-        if (left.empty()) return;
-        wanting_ = std::move(left);
-        const auto count = std::ssize(wanting_);
+// Each pass computes the nodes that go on and adds what follows them.
+void DraftRunner::add_trees(const Context& context, const TensorView& kept) {
+    grown_.clear();
+    for (Chain* const chain : wanting_) grown_.push_back({chain, -1});
+    TensorView states = kept.rows(0, std::ssize(grown_));
+    while (true) {
+        add_children(context, states);
+        if (!grow()) return;
+        const auto count = std::ssize(grown_);
         const ScratchArena::Scope scope(arena_);
         const TensorView before = take_activations(context, {count, states.dim(1)});
         ops::gather_rows(context, states, indices_view(), before);
-        const ForwardContext rows = lay_out(context, wanting_, pass);
-        const TensorView out = proposer_->go_on(rows, before);
+        const TensorView out = proposer_->go_on(lay_out(context), before);
         states = kept.rows(0, count);
         ops::gather_rows(context, out, builder_.logit_rows(), states);
     }
 }
 
+bool DraftRunner::grow() {
+    std::vector<Grown> next;
+    indices_.clear();
+    rows_.clear();
+    for (size_t begin = 0; begin < grown_.size();) {
+        Chain& chain = *grown_[begin].chain;
+        size_t end = begin;
+        while (end < grown_.size() && grown_[end].chain == &chain) ++end;
+        const std::span<const int32_t> nodes = chain.tree.grow();
+        for (const int32_t node : nodes) {
+            size_t row = begin;
+            while (grown_[row].node != chain.tree.node(node).parent) ++row;
+            indices_.push_back(static_cast<int32_t>(row));
+            next.push_back({&chain, node});
+            chain.following.push_back(chain.tree.node(node).token);
+        }
+        chain.num_grown = static_cast<int32_t>(nodes.size());
+        if (!nodes.empty()) rows_.push_back(grown_row_of(chain));
+        begin = end;
+    }
+    grown_ = std::move(next);
+    return !grown_.empty();
+}
+
 void DraftRunner::list_chains(const BatchPlan& plan, const PlanExtras& extras,
-                              const WorkerSequences& sequences, const StepResult& result) {
+                              const WorkerSequences& sequences, const StepInFlight& step) {
     chains_.clear();
     wanting_.clear();
     int64_t row = 0;
@@ -179,9 +199,12 @@ void DraftRunner::list_chains(const BatchPlan& plan, const PlanExtras& extras,
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         const PlanEntry& entry = plan.entries[i];
         Chain chain = chain_of(entry, sequences.at(entry.sequence), extras.num_next_drafts(i),
-                               result.sequences[i].token_ids, room);
+                               step.result.sequences[i].token_ids, room);
         chain.entry = i;
         chain.first_of_target = row;
+        chain.num_before_drafts = entry.count - extras.drafts(i).size();
+        const auto path = step.paths.find(i);
+        if (path != step.paths.end()) chain.accepted_rows = path->second.rows;
         row += entry.count;
         room -= chain.count;
         if (chain.count > 0) chains_.push_back(std::move(chain));
@@ -199,7 +222,6 @@ DraftRunner::Chain DraftRunner::chain_of(const PlanEntry& entry, const WorkerSeq
     Chain chain;
     chain.sequence = &sequence;
     chain.following.assign(chosen.begin(), chosen.end());
-    chain.num_chosen = chosen.size();
     chain.num_computed = entry.count;
     // A sequence that failed chose nothing.
     chain.num_wanted = chosen.empty() ? 0 : num_wanted;
@@ -214,8 +236,10 @@ DraftRunner::Chain DraftRunner::chain_of(const PlanEntry& entry, const WorkerSeq
         chain.count = static_cast<int32_t>(std::max<int64_t>(0, limit - chain.first));
         chain.num_wanted = 0;
     }
-    chain.num_wanted =
-        static_cast<int32_t>(std::min<int64_t>(chain.num_wanted, limit - chain.last_position(0)));
+    const auto levels =
+        static_cast<int32_t>(std::min<int64_t>(shape_.depth, limit - chain.last_position()));
+    if (levels <= 0) chain.num_wanted = 0;
+    chain.tree = DraftTree({levels, shape_.width}, chain.num_wanted);
     return chain;
 }
 
@@ -241,7 +265,7 @@ void DraftRunner::choose_missing_rows(int32_t num_known, int32_t room, Chain& ch
 
 void DraftRunner::lengthen_tables(Chain& chain, size_t index) const {
     const auto needed =
-        static_cast<size_t>(chain.last_position(chain.num_wanted - 1) / block_size_ + 1);
+        static_cast<size_t>((chain.last_position() + chain.tree.most_rows()) / block_size_ + 1);
     const auto& own = chain.sequence->block_tables;
     const bool suffice =
         std::ranges::all_of(own, [&](const auto& table) { return table.size() >= needed; });
@@ -253,23 +277,30 @@ void DraftRunner::lengthen_tables(Chain& chain, size_t index) const {
     }
 }
 
-BatchRow DraftRunner::row_of(const Chain& chain, int32_t pass) const {
+BatchRow DraftRunner::first_row_of(const Chain& chain) const {
     const WorkerSequence& sequence = *chain.sequence;
     const auto ahead = static_cast<size_t>(proposer_->tokens_ahead());
     BatchRow row{std::span(sequence.token_ids).subspan(ahead),
                  chain.tables.empty() ? sequence.block_tables : chain.tables};
-    row.first = pass == 0 ? chain.first : chain.last_position(pass);
-    row.count = pass == 0 ? chain.count : 1;
+    row.first = chain.first;
+    row.count = chain.count;
     row.num_last_logits = chain.num_wanted > 0 ? 1 : 0;
     row.drafts = chain.following;
     row.rope_choice = sequence.rope_choice;
     return row;
 }
 
-ForwardContext DraftRunner::lay_out(const Context& context, std::span<Chain* const> chains,
-                                    int32_t pass) {
-    rows_.clear();
-    for (const Chain* const chain : chains) rows_.push_back(row_of(*chain, pass));
+BatchRow DraftRunner::grown_row_of(const Chain& chain) const {
+    const DraftTokens& computed = chain.tree.computed();
+    BatchRow row = first_row_of(chain);
+    row.first = chain.last_position() + 1 + computed.size() - chain.num_grown;
+    row.count = chain.num_grown;
+    row.num_last_logits = chain.num_grown;
+    if (computed.branches()) row.parents = computed.parents;
+    return row;
+}
+
+ForwardContext DraftRunner::lay_out(const Context& context) {
     ForwardContext batch = builder_.build(rows_);
     limit_tokens(batch);
     batch.context = &context;
@@ -294,8 +325,9 @@ ConstTensorView DraftRunner::states_of_target(const Context& context, const Tens
     if (read.none()) return {};
     indices_.clear();
     for (const Chain& chain : chains_) {
-        for (int64_t row = 0; row < chain.count; ++row) {
-            indices_.push_back(static_cast<int32_t>(chain.first_of_target + row));
+        for (int32_t row = 0; row < chain.count; ++row) {
+            indices_.push_back(static_cast<int32_t>(chain.first_of_target) +
+                               chain.row_of_target(row));
         }
     }
     const TensorView& source = read.last ? hidden : aux_.out;
@@ -307,20 +339,41 @@ ConstTensorView DraftRunner::states_of_target(const Context& context, const Tens
     return target_.last_hidden(batch, states);
 }
 
-void DraftRunner::add_drafts(const Context& context, const ConstTensorView& states,
-                             std::span<Chain* const> chains) {
-    const auto num_chains = std::ssize(chains);
-    for (int64_t begin = 0; begin < num_chains; begin += max_logit_rows_) {
+// A chain needs no confidences. After values that are no numbers nothing follows in a tree.
+void DraftRunner::find_children(const Context& context, const TensorView& logits, size_t first) {
+    const auto columns =
+        static_cast<size_t>(std::min<int64_t>(logits.dim(1), target_.config().vocab_size));
+    context.threads->parallel_for(logits.dim(0), 1, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t row = begin; row < end; ++row) {
+            const std::span<const float> values(logits.as<float>() + row * logits.stride(0),
+                                                columns);
+            std::vector<TokenLogprob>& children = children_[first + static_cast<size_t>(row)];
+            children.clear();
+            if (shape_.width == 1) {
+                children.push_back({static_cast<int32_t>(find_largest(values)), 0.0f});
+                continue;
+            }
+            const int32_t count = std::min(shape_.width, static_cast<int32_t>(columns));
+            const std::optional<Fault> fault =
+                find_candidates(values, count, scratch_[static_cast<size_t>(thread)], children);
+            if (fault) children.clear();
+        }
+    });
+}
+
+void DraftRunner::add_children(const Context& context, const ConstTensorView& states) {
+    const auto num_rows = std::ssize(grown_);
+    children_.resize(std::max(children_.size(), grown_.size()));
+    for (int64_t begin = 0; begin < num_rows; begin += max_logit_rows_) {
         const ScratchArena::Scope scope(arena_);
-        const int64_t count = std::min(max_logit_rows_, num_chains - begin);
+        const int64_t count = std::min(max_logit_rows_, num_rows - begin);
         const TensorView logits = proposer_->logits(context, states.rows(begin, count));
-        const auto columns =
-            static_cast<size_t>(std::min<int64_t>(logits.dim(1), target_.config().vocab_size));
-        for (int64_t row = 0; row < count; ++row) {
-            const float* const values = logits.as<float>() + row * logits.stride(0);
-            const auto best = static_cast<int32_t>(find_largest({values, columns}));
-            chains[static_cast<size_t>(begin + row)]->following.push_back(
-                proposer_->target_id(best));
+        find_children(context, logits, static_cast<size_t>(begin));
+    }
+    for (size_t row = 0; row < grown_.size(); ++row) {
+        for (const TokenLogprob& child : children_[row]) {
+            grown_[row].chain->tree.add(grown_[row].node, proposer_->target_id(child.token_id),
+                                        child.logprob);
         }
     }
 }

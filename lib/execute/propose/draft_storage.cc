@@ -52,11 +52,11 @@ std::optional<size_t> single_full_group(std::span<const CacheLayout> target,
 
 DraftStorage::DraftStorage(const std::vector<CacheLayout>& target,
                            const std::vector<CacheLayout>& drafts, const WorkerConfig& config,
-                           int32_t num_drafts)
+                           int32_t num_rows)
     : groups_(groups_of_target(target, drafts)),
       num_blocks_(config.num_blocks),
       block_size_(config.block_size),
-      tail_blocks_(tail_blocks(num_drafts, config.block_size)),
+      tail_blocks_(tail_blocks(num_rows, config.block_size)),
       max_sequences_(config.max_num_seqs),
       counted_group_(single_full_group(target, groups_)),
       kv_(drafts, blocks_by_group(config.num_blocks, tail_blocks_ * max_sequences_),

@@ -27,15 +27,16 @@ std::vector<size_t> groups_of_target(std::span<const CacheLayout> target,
                                      std::span<const CacheLayout> drafts);
 
 // Blocks behind a sequence's last one that its drafts may need, in each group.
-inline int32_t tail_blocks(int32_t num_drafts, int32_t block_size) {
-    return (num_drafts + block_size - 1) / block_size;
+inline int32_t tail_blocks(int32_t num_rows, int32_t block_size) {
+    return (num_rows + block_size - 1) / block_size;
 }
 
 class DraftStorage {
   public:
-    // `num_drafts`: of a sequence in a step, at most. Throws as KvStorage and groups_of_target().
+    // `num_rows`: drafts of a sequence that are computed in a step, at most. Throws as KvStorage
+    // and groups_of_target().
     DraftStorage(const std::vector<CacheLayout>& target, const std::vector<CacheLayout>& drafts,
-                 const WorkerConfig& config, int32_t num_drafts);
+                 const WorkerConfig& config, int32_t num_rows);
 
     // Indexed by the draft method's layers.
     std::span<const KvLayer> layers() const { return kv_.layers(); }

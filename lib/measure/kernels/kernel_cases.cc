@@ -259,7 +259,8 @@ KernelCase rope_case(const Context& context, const KernelShapes& shapes) {
     const auto cos_sin = make_operand(context, DType::f32, tokens * dim / 2, shapes.seed);
     made.run = [=, &context](size_t call) {
         const ConstTensorView view = cos_sin->view({tokens, dim / 2});
-        ops::rope(context, view, view, x.at(call).view({tokens, heads, dim}));
+        ops::rope(context, view, view, ops::RopePairs::halves,
+                  x.at(call).view({tokens, heads, dim}));
     };
     return made;
 }

@@ -13,25 +13,38 @@
 namespace nvllm {
 namespace {
 
-// One group for each window there is, in order of first use.
+CacheLayout layout_of(const DecoderBlock& block) {
+    CacheLayout layout;
+    if (block.linear_attention) {
+        constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+        layout.kind = CacheLayout::Kind::state;
+        layout.state_bytes = block.linear_attention->sizes.state() * kBytes;
+        return layout;
+    }
+    layout.kv_heads = static_cast<int32_t>(block.attention.kv_heads);
+    layout.head_dim = static_cast<int32_t>(block.attention.head_dim);
+    layout.window = block.attention.options.window;
+    return layout;
+}
+
+bool have_one_geometry(const CacheLayout& one, const CacheLayout& other) {
+    return one.kind == other.kind && one.window == other.window && one.kv_heads == other.kv_heads &&
+           one.head_dim == other.head_dim && one.state_bytes == other.state_bytes;
+}
+
+// One group for each geometry there is, in order of first use but for that states come last: what
+// reads the first group of a model expects blocks.
 std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
     std::vector<CacheLayout> groups;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
-        const Attention& attention = blocks[layer].attention;
-        const auto same_geometry = [&](const CacheLayout& group) {
-            return group.window == attention.options.window &&
-                   group.kv_heads == attention.kv_heads && group.head_dim == attention.head_dim;
-        };
-        auto group = std::find_if(groups.begin(), groups.end(), same_geometry);
-        if (group == groups.end()) {
-            groups.push_back({{},
-                              static_cast<int32_t>(attention.kv_heads),
-                              static_cast<int32_t>(attention.head_dim),
-                              attention.options.window});
-            group = groups.end() - 1;
-        }
+        const CacheLayout layout = layout_of(blocks[layer]);
+        auto group = std::ranges::find_if(
+            groups, [&](const CacheLayout& known) { return have_one_geometry(known, layout); });
+        if (group == groups.end()) group = groups.insert(groups.end(), layout);
         group->layers.push_back(static_cast<int32_t>(layer));
     }
+    std::ranges::stable_partition(
+        groups, [](const CacheLayout& group) { return group.kind != CacheLayout::Kind::state; });
     return groups;
 }
 
@@ -94,6 +107,7 @@ class Decoder final : public Model {
         const ScratchArena::Scope scope(*context.scratch);
         parts_.head.apply(context, last_hidden(batch, hidden), ops::MatmulOutput::overwrite,
                           logits);
+        if (parts_.logit_scale != 1.0f) ops::scale(context, parts_.logit_scale, logits);
         if (parts_.logit_soft_cap > 0.0f) ops::soft_cap(context, parts_.logit_soft_cap, logits);
         return logits;
     }

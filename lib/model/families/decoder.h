@@ -21,8 +21,9 @@ struct DecoderParts {
     std::vector<Rotary> rotaries;  // blocks name theirs
     std::vector<DecoderBlock> blocks;
     Norm final_norm;
-    LinearWeight head;            // [hidden] → [vocab]; empty: the body alone was saved
-    bool tied = false;            // the head's weight is the embedding
+    LinearWeight head;  // [hidden] → [vocab]; empty: the body alone was saved
+    bool tied = false;  // the head's weight is the embedding
+    float logit_scale = 1.0f;
     float logit_soft_cap = 0.0f;  // 0: none
     ClassifierHead classifier;    // of a sequence classification model
 };

@@ -53,8 +53,9 @@ constexpr std::array<FamilyDefaults, 2> kGemma3Configs = {{{.model_type = "gemma
                                                             .activation_key = "hidden_activation",
                                                             .tied = true,
                                                             .query_scalar = 256.0,
-                                                            .windows = Windows::five_of_six,
+                                                            .windows = Windows::all_but_nth,
                                                             .window = 4096,
+                                                            .sliding_theta = 10000.0,
                                                             .own_keys = kGemma3Keys},
                                                            {.model_type = "gemma3",
                                                             .vocab_size = 262208,
@@ -67,14 +68,15 @@ constexpr std::array<FamilyDefaults, 2> kGemma3Configs = {{{.model_type = "gemma
                                                             .activation_key = "hidden_activation",
                                                             .tied = true,
                                                             .query_scalar = 256.0,
-                                                            .windows = Windows::five_of_six,
+                                                            .windows = Windows::all_but_nth,
                                                             .window = 4096,
+                                                            .sliding_theta = 10000.0,
                                                             .is_multi_part = true,
                                                             .own_keys = kGemma3Keys}}};
 
 LlamaTraits gemma_traits() {
     LlamaTraits traits;
-    traits.norm_offset = 1.0f;
+    traits.norm_form.weight_offset = 1.0f;
     traits.scaled_embedding = true;
     return traits;
 }
@@ -87,15 +89,15 @@ std::unique_ptr<Model> make_gemma(const ModelConfig& config, WeightSource& sourc
 std::unique_ptr<Model> make_gemma2(const ModelConfig& config, WeightSource& source,
                                    const ModelSettings& settings) {
     LlamaTraits traits = gemma_traits();
-    traits.norms_around_layers = true;
+    traits.norms = kNormsAroundLayers;
     return make_llama_like(config, source, settings, traits);
 }
 
 std::unique_ptr<Model> make_gemma3(const ModelConfig& config, WeightSource& source,
                                    const ModelSettings& settings) {
     LlamaTraits traits = gemma_traits();
-    traits.norms_around_layers = true;
-    traits.query_key_norm = true;
+    traits.norms = kNormsAroundLayers;
+    traits.query_key_norm = QueryKeyNorm::heads;
     return make_llama_like(config, source, settings, traits);
 }
 

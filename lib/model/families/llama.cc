@@ -23,13 +23,22 @@ float embedding_scale(int64_t hidden, DType type) {
     return scale;
 }
 
+// What the first norm of a body is called.
+std::string first_norm_of(const NormNames& norms) {
+    const char* const name =
+        norms.before_attention != nullptr ? norms.before_attention : norms.after_attention;
+    return fmt::format("layers.0.{}.weight", name);
+}
+
 }  // namespace
 
 std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& source,
                                        const ModelSettings& settings,
                                        const LlamaTraits& given_traits) {
     LlamaTraits traits = given_traits;
-    traits.prefix = body_prefix(source, kLlamaMarks, config.hidden_size);
+    const std::string first_norm = first_norm_of(traits.norms);
+    const BodyMarks marks = {first_norm, kLlamaMarks.table, kLlamaMarks.usual};
+    traits.prefix = body_prefix(source, marks, config.hidden_size);
     const VocabularyNames names = vocabulary_names(source, config, traits.prefix,
                                                    traits.prefix + std::string(kLlamaMarks.table));
     const LlamaBlocks blocks(config, source, traits);
@@ -39,12 +48,16 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
     if (traits.scaled_embedding) {
         parts.embedding_scale = embedding_scale(config.hidden_size, source.compute_type());
     }
+    if (config.embedding_scale != 1.0) {
+        parts.embedding_scale = static_cast<float>(config.embedding_scale);
+    }
     parts.rotaries = blocks.rotaries(settings);
     for (size_t index = 0; index < static_cast<size_t>(config.num_layers); ++index) {
         parts.blocks.push_back(
             blocks.block(fmt::format("{}layers.{}", traits.prefix, index), index));
     }
     parts.final_norm = blocks.norm(traits.prefix + "norm", config.hidden_size);
+    parts.logit_scale = static_cast<float>(config.logit_scale);
     parts.logit_soft_cap = static_cast<float>(config.logit_soft_cap);
     load_head(source, config, names, parts);
     return make_decoder(config, settings, std::move(parts));

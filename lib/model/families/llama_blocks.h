@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,26 +21,61 @@ struct ExpertNames {
     const char* gate;
     const char* up;
     const char* down;
+    const char* router = "gate";        // below the layer, as what follows; a linear
+    bool has_router_bias = false;       // added to the logits
+    const char* choice_bias = nullptr;  // a tensor, on the choice alone; null: none
+    const char* shared = nullptr;       // an MLP for all tokens; null: none
+    const char* shared_gate = nullptr;  // a linear [hidden] → [1]; null: none
 };
 
 // What a checkpoint calls matrices that it stores as one; null: each has a matrix of its own.
 struct FusedNames {
     const char* query_key_value = nullptr;  // below attention: "qkv_proj"
     const char* gate_up = nullptr;          // below an MLP: "gate_up_proj"
+    bool linear_attention = false;          // in_proj_qkvz and in_proj_ba, by key head
 };
+
+// What a checkpoint calls the norms of a block; null: there is none.
+struct NormNames {
+    const char* before_attention = "input_layernorm";
+    const char* after_attention = nullptr;
+    const char* before_mlp = "post_attention_layernorm";
+    const char* after_mlp = nullptr;
+};
+
+// A norm before and another behind attention and MLP.
+inline constexpr NormNames kNormsAroundLayers = {"input_layernorm", "post_attention_layernorm",
+                                                 "pre_feedforward_layernorm",
+                                                 "post_feedforward_layernorm"};
+// One behind attention and MLP, and none before.
+inline constexpr NormNames kNormsBehindLayers = {nullptr, "post_attention_layernorm", nullptr,
+                                                 "post_feedforward_layernorm"};
 
 // In what a descendant differs from Llama beyond what its config says (sizes, biases, windows,
-// rope, tying, soft caps).
+// rope, tying, soft caps, multipliers).
 struct LlamaTraits {
-    bool query_key_norm = false;       // RMS norm of each query and key head before the rotation
-    FusedNames fused = {};             // none
-    bool norms_around_layers = false;  // a norm before and another behind attention and MLP
-    float norm_offset = 0.0f;          // norm weights are stored less this
-    bool scaled_embedding = false;     // embeddings are multiplied by sqrt(hidden)
-    std::string prefix = "model.";     // of all names but the head's
+    bool attention_gate = false;                      // Attention::has_output_gate
+    std::optional<QueryKeyNorm> query_key_norm = {};  // rms norms of queries and keys
+    const char* query_norm = "q_norm";                // below attention
+    const char* key_norm = "k_norm";
+    ops::RopePairs rope_pairs = ops::RopePairs::halves;
+    FusedNames fused = {};  // none
+    NormNames norms = {};
+    NormForm norm_form = {};
+    bool is_parallel = false;       // DecoderBlock::is_parallel
+    bool gated_mlp = true;          // false: down(f(up x))
+    bool scaled_embedding = false;  // embeddings are multiplied by sqrt(hidden)
+    std::string prefix = "model.";  // of all names but the head's
     ExpertNames experts = {"mlp", "gate_proj", "up_proj", "down_proj"};
+    Routing routing = {};  // without the numbers of the config
+    // Experts have biases, and rows of gate and up next to each other in one matrix that is called
+    // `experts.gate`: ops::clamped_swiglu(). Those of all are stored as stacks, [experts, in, out]
+    // or as MXFP4's blocks and scales.
+    bool clamped_experts = false;
+    bool has_sinks = false;  // of attention
 };
 
+// As Llama itself calls them.
 inline constexpr BodyMarks kLlamaMarks = {"layers.0.input_layernorm.weight", "embed_tokens.weight",
                                           "model."};
 

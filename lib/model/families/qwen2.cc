@@ -1,5 +1,5 @@
-// Qwen2 (Qwen Team 2024) and the text part of Qwen2-VL and Qwen2.5-VL. Their config.json does not
-// mention the biases.
+// Qwen2 (Qwen Team 2024) and the text part of Qwen2-VL and Qwen2.5-VL, whose config.json does not
+// mention the biases; and Qwen2-MoE, which has a shared expert with a gate.
 #include <array>
 
 #include "lib/model/families/family.h"
@@ -34,6 +34,23 @@ constexpr std::array<FamilyDefaults, 2> kQwen2Configs = {
       .is_multi_part = true,
       .own_keys = kWindowKeys}}};
 
+constexpr std::array<FamilyDefaults, 1> kQwen2MoeConfigs = {
+    {{.model_type = "qwen2_moe",
+      .num_kv_heads = 16,
+      .max_positions = 32768,
+      .attention_bias_key = "qkv_bias",
+      .attention_bias = true,
+      .output_bias_key = nullptr,
+      .num_experts = 60,
+      .experts_per_token = 4,
+      .shared_expert_width = 5632,
+      .windows = Windows::switched_even,
+      .window = 4096,
+      .own_keys = "qkv_bias use_sliding_window sliding_window max_window_layers layer_types "
+                  "num_local_experts num_experts num_experts_per_tok moe_intermediate_size "
+                  "shared_expert_intermediate_size norm_topk_prob decoder_sparse_step "
+                  "mlp_only_layers"}}};
+
 // Whatever model_type the file names with this architecture.
 std::unique_ptr<Model> make_qwen2(const ModelConfig& config, WeightSource& source,
                                   const ModelSettings& settings) {
@@ -43,8 +60,17 @@ std::unique_ptr<Model> make_qwen2(const ModelConfig& config, WeightSource& sourc
     return make_llama_like(biased, source, settings, {});
 }
 
+std::unique_ptr<Model> make_qwen2_moe(const ModelConfig& config, WeightSource& source,
+                                      const ModelSettings& settings) {
+    LlamaTraits traits;
+    traits.experts.shared = "shared_expert";
+    traits.experts.shared_gate = "shared_expert_gate";
+    return make_llama_like(config, source, settings, traits);
+}
+
 }  // namespace
 
 extern const FamilyRow kQwen2 = {"Qwen2ForCausalLM", make_qwen2, kQwen2Configs};
+extern const FamilyRow kQwen2Moe = {"Qwen2MoeForCausalLM", make_qwen2_moe, kQwen2MoeConfigs};
 
 }  // namespace nvllm

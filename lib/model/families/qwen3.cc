@@ -50,7 +50,7 @@ constexpr std::array<FamilyDefaults, 2> kQwen3MoeConfigs = {
 std::unique_ptr<Model> make_qwen3(const ModelConfig& config, WeightSource& source,
                                   const ModelSettings& settings) {
     LlamaTraits traits;
-    traits.query_key_norm = true;
+    traits.query_key_norm = QueryKeyNorm::heads;
     return make_llama_like(config, source, settings, traits);
 }
 

@@ -2,8 +2,24 @@
 #include "lib/model/layers/attention.h"
 
 #include "kernels/ops/attention_input.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/rope.h"
 
 namespace nvllm {
+namespace {
+
+// Queries, keys and values side by side, out of a projection with gates behind the queries.
+TensorView without_gates(const Context& context, const Attention& layer, const TensorView& x) {
+    const int64_t width = layer.heads * layer.head_dim;
+    const int64_t rest = 2 * layer.kv_heads * layer.head_dim;
+    const TensorView out = take_activations(context, {x.dim(0), width + rest});
+    ops::copy(context, x.columns(0, 2 * width).split_last(layer.heads).columns(0, layer.head_dim),
+              out.columns(0, width).split_last(layer.heads));
+    ops::copy(context, x.columns(2 * width, rest), out.columns(width, rest));
+    return out;
+}
+
+}  // namespace
 
 void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                       const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const {
@@ -14,42 +30,67 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
 
     const TensorView projected = take_activations(context, {tokens, query_key_value.out()});
     query_key_value.apply(context, x, ops::MatmulOutput::overwrite, projected);
-    const TensorView queries = projected.columns(0, heads * head_dim).split_last(heads);
-    prepare(context, cos_sin, projected, tables.slots, layer);
+    const TensorView inputs =
+        has_output_gate ? without_gates(context, *this, projected) : projected;
+    const TensorView queries = inputs.columns(0, heads * head_dim).split_last(heads);
+    prepare(context, cos_sin, inputs, tables.slots, layer);
 
     const TensorView attended = take_activations(context, {tokens, heads, head_dim});
     ops::PagedAttentionOptions over_layer = options;
     over_layer.scales = kv_scales(layer);
+    over_layer.sinks = sinks.view();
     over_layer.parents = batch.rows.parents;
+    over_layer.tree_start_loc = batch.rows.tree_start_loc;
     ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_start_loc,
                          batch.seq_lens, tables.block_tables, over_layer, attended);
+    if (has_output_gate) {
+        const TensorView with_gates = projected.columns(0, 2 * heads * head_dim).split_last(heads);
+        ops::gate(context, with_gates.columns(head_dim, head_dim), attended);
+    }
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
+}
+
+ops::AttentionInputOptions Attention::prepare_apart(const Context& context, const CosSin* cos_sin,
+                                                    const TensorView& projected) const {
+    const TensorView queries = projected.columns(0, heads * head_dim);
+    const TensorView keys = projected.columns(heads * head_dim, kv_heads * head_dim);
+    ops::AttentionInputOptions input;
+    input.pairs = rope_pairs;
+    if (query_norm && norm_place == QueryKeyNorm::projections) {
+        query_norm->apply(context, queries, queries);
+        key_norm->apply(context, keys, keys);
+    } else if (query_norm) {
+        input.query_norm = query_norm->weight.view();
+        input.query_norm_options = {query_norm->epsilon, query_norm->weight_offset};
+        input.key_norm = key_norm->weight.view();
+        input.key_norm_options = {key_norm->epsilon, key_norm->weight_offset};
+    }
+    if (cos_sin == nullptr) return input;
+    if (query_norm && norm_place == QueryKeyNorm::rotated_heads) {
+        ops::rope(context, cos_sin->cosines, cos_sin->sines, rope_pairs, queries.split_last(heads));
+        ops::rope(context, cos_sin->cosines, cos_sin->sines, rope_pairs, keys.split_last(kv_heads));
+    } else {
+        input.cosines = cos_sin->cosines;
+        input.sines = cos_sin->sines;
+    }
+    return input;
 }
 
 void Attention::prepare(const Context& context, const CosSin* cos_sin, const TensorView& projected,
                         const ConstTensorView& slots, const KvLayer& layer) const {
-    ops::AttentionInputOptions input;
+    ops::AttentionInputOptions input = prepare_apart(context, cos_sin, projected);
     input.heads = heads;
     input.kv_heads = kv_heads;
     input.scales = kv_scales(layer);
-    if (query_norm) {
-        input.query_norm = query_norm->weight.view();
-        input.query_norm_options = {query_norm->epsilon, query_norm->weight_offset};
-    }
-    if (key_norm) {
-        input.key_norm = key_norm->weight.view();
-        input.key_norm_options = {key_norm->epsilon, key_norm->weight_offset};
-    }
-    if (cos_sin != nullptr) {
-        input.cosines = cos_sin->cosines;
-        input.sines = cos_sin->sines;
-    }
     ops::attention_input(context, input, projected, slots, layer.keys, layer.values);
+    if (cos_sin != nullptr && cos_sin->query_factors.data != nullptr) {
+        ops::scale_rows(context, cos_sin->query_factors, projected.columns(0, heads * head_dim));
+    }
 }
 
 size_t Attention::bytes() const {
-    return query_key_value.bytes() + output.bytes() + (query_norm ? query_norm->bytes() : 0) +
-           (key_norm ? key_norm->bytes() : 0);
+    return query_key_value.bytes() + output.bytes() + sinks.bytes() +
+           (query_norm ? query_norm->bytes() : 0) + (key_norm ? key_norm->bytes() : 0);
 }
 
 }  // namespace nvllm

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/ops/attention.h"
+#include "kernels/ops/attention_input.h"
 #include "lib/model/layers/norm.h"
 #include "lib/model/layers/rotary.h"
 #include "lib/model/model.h"
@@ -11,15 +12,28 @@
 
 namespace nvllm {
 
+// Where queries and keys are normalised.
+enum class QueryKeyNorm : uint8_t {
+    heads,          // each head, before it is rotated
+    rotated_heads,  // each head, after
+    projections,    // all heads of a token as one vector, before
+};
+
 struct Attention {
     int64_t heads = 0;
     int64_t kv_heads = 0;
     int64_t head_dim = 0;
     ops::PagedAttentionOptions options;
-    LinearWeight query_key_value;    // [hidden] → [(heads + 2 kv_heads) * head_dim]
+    // The projection also gives a gate for each value that is attended, sigmoid(gate) times which
+    // it is: each head's lie behind its query.
+    bool has_output_gate = false;
+    LinearWeight query_key_value;    // [hidden] → queries, keys, values of all heads
     LinearWeight output;             // [heads * head_dim] → [hidden]
-    std::optional<Norm> query_norm;  // rms norms over head_dim, before the rotation
+    std::optional<Norm> query_norm;  // rms norms over what norm_place says
     std::optional<Norm> key_norm;
+    QueryKeyNorm norm_place = QueryKeyNorm::heads;
+    ops::RopePairs rope_pairs = ops::RopePairs::halves;
+    Tensor sinks;            // float32 [heads], of ops::PagedAttentionOptions; empty: none
     float key_scale = 1.0f;  // of a float8 cache
     float value_scale = 1.0f;
 
@@ -39,6 +53,11 @@ struct Attention {
     }
 
     size_t bytes() const;
+
+  private:
+    // The steps that the op of prepare() does not have in their place, and what is left to it.
+    ops::AttentionInputOptions prepare_apart(const Context& context, const CosSin* cos_sin,
+                                             const TensorView& projected) const;
 };
 
 }  // namespace nvllm

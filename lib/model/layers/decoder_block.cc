@@ -6,21 +6,33 @@
 namespace nvllm {
 namespace {
 
-// hidden += after(layer(before(hidden))). Without a norm after it, a layer adds to the residual by
-// itself.
+// What stands around a layer.
+struct Around {
+    const std::optional<Norm>& before;
+    const std::optional<Norm>& after;
+    float scale;
+};
+
+// hidden += scale * after(layer(before(hidden))). Where nothing comes between, a layer adds to the
+// residual by itself.
 template <typename Layer>
-void apply_residual(const Context& context, const Norm& before, const std::optional<Norm>& after,
-                    const TensorView& hidden, Layer&& layer) {
+void apply_residual(const Context& context, const Around& around, const TensorView& hidden,
+                    Layer&& layer) {
     const ScratchArena::Scope scope(*context.scratch);
-    const TensorView normed = take_activations(context, {hidden.dim(0), hidden.dim(1)});
-    before.apply(context, hidden, normed);
-    if (!after) {
-        layer(normed, ops::MatmulOutput::accumulate, hidden);
+    ConstTensorView x = hidden;
+    if (around.before) {
+        const TensorView normed = take_activations(context, {hidden.dim(0), hidden.dim(1)});
+        around.before->apply(context, hidden, normed);
+        x = normed;
+    }
+    if (around.before && !around.after && around.scale == 1.0f) {
+        layer(x, ops::MatmulOutput::accumulate, hidden);
         return;
     }
     const TensorView out = take_activations(context, {hidden.dim(0), hidden.dim(1)});
-    layer(normed, ops::MatmulOutput::overwrite, out);
-    after->apply(context, out, out);
+    layer(x, ops::MatmulOutput::overwrite, out);
+    if (around.after) around.after->apply(context, out, out);
+    if (around.scale != 1.0f) ops::scale(context, around.scale, out);
     ops::add(context, out, hidden);
 }
 
@@ -28,21 +40,35 @@ size_t mlp_bytes(const DecoderBlock& block) {
     return std::visit([](const auto& layer) { return layer.bytes(); }, block.mlp);
 }
 
+size_t norm_bytes(const std::optional<Norm>& norm) { return norm ? norm->bytes() : 0; }
+
 }  // namespace
 
 void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                          const TensorView& hidden) const {
     const Context& context = *batch.context;
-    apply_residual(context, attention_norm, after_attention_norm, hidden,
-                   [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
-                       attention.apply(batch, index, cos_sin, x, how, y);
+    const Around around{attention_norm, after_attention_norm, residual_scale};
+    apply_residual(context, around, hidden,
+                   [&](const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) {
+                       if (linear_attention) {
+                           linear_attention->apply(batch, index, x, how, y);
+                       } else {
+                           attention.apply(batch, index, cos_sin, x, how, y);
+                       }
+                       if (!is_parallel) return;
+                       std::visit(
+                           [&](const auto& layer) {
+                               layer.apply(context, x, ops::MatmulOutput::accumulate, y);
+                           },
+                           mlp);
                    });
-    apply_mlp(context, hidden);
+    if (!is_parallel) apply_mlp(context, hidden);
 }
 
 void DecoderBlock::apply_mlp(const Context& context, const TensorView& hidden) const {
-    apply_residual(context, mlp_norm, after_mlp_norm, hidden,
-                   [&](const TensorView& x, ops::MatmulOutput how, const TensorView& y) {
+    const Around around{mlp_norm, after_mlp_norm, residual_scale};
+    apply_residual(context, around, hidden,
+                   [&](const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) {
                        std::visit([&](const auto& layer) { layer.apply(context, x, how, y); }, mlp);
                    });
 }
@@ -53,9 +79,9 @@ bool DecoderBlock::is_capturable() const {
 }
 
 size_t DecoderBlock::bytes() const {
-    return attention_norm.bytes() + attention.bytes() + mlp_norm.bytes() + mlp_bytes(*this) +
-           (after_attention_norm ? after_attention_norm->bytes() : 0) +
-           (after_mlp_norm ? after_mlp_norm->bytes() : 0);
+    return norm_bytes(attention_norm) + attention.bytes() + norm_bytes(after_attention_norm) +
+           (linear_attention ? linear_attention->bytes() : 0) + norm_bytes(mlp_norm) +
+           mlp_bytes(*this) + norm_bytes(after_mlp_norm);
 }
 
 }  // namespace nvllm

@@ -1,4 +1,4 @@
-// One block of a decoder: attention and feed-forward, each behind a norm and added to the residual.
+// One block of a decoder: attention and feed-forward, between norms and added to the residual.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
+#include "lib/model/layers/gated_delta_net.h"
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/layers/norm.h"
@@ -13,12 +14,18 @@
 namespace nvllm {
 
 struct DecoderBlock {
-    Norm attention_norm;
+    std::optional<Norm> attention_norm;  // of what attention reads; empty: it reads the residual
+    // `attention`, or where it is there this instead.
     Attention attention;
+    std::optional<GatedDeltaNet> linear_attention;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
-    Norm mlp_norm;
+    std::optional<Norm> mlp_norm;              // alike
     std::variant<Mlp, MoeMlp> mlp;
     std::optional<Norm> after_mlp_norm;
+    // The MLP reads what attention reads, and both are added at once (GPT-J, Cohere). REQUIRES: an
+    // attention_norm; no other one.
+    bool is_parallel = false;
+    float residual_scale = 1.0f;   // on what is added to the residual (Granite)
     std::optional<size_t> rotary;  // which of the model's rotary embeddings; empty: none
     std::vector<ChannelFlow> flows;
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "lib/model/layers/mlp_function.h"
+#include "lib/model/layers/routing.h"
 #include "lib/model/layers/scratch.h"
 #include "lib/model/weights/scheme.h"
 
@@ -18,12 +19,6 @@ struct ExpertLinears {
     LinearSpec down;
 };
 
-// How tokens choose their experts.
-struct Routing {
-    int64_t experts_per_token = 0;
-    bool normalize_weights = false;
-};
-
 struct ExpertStack {
     MlpFunction activation;
     DType compute_type = DType::f32;
@@ -31,7 +26,7 @@ struct ExpertStack {
     Tensor down;  // [experts, hidden, intermediate]
 
     // y (+)= the weighted sum of each token's experts, added in ascending order. logits: float32
-    // [tokens, experts]; x, y: activations [tokens, hidden].
+    // [tokens, experts]; x, y: activations [tokens, hidden]. REQUIRES: a plain routing.
     void apply(const Context& context, const ConstTensorView& logits, const Routing& routing,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 

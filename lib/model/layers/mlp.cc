@@ -13,6 +13,12 @@ void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOut
         return;
     }
     const int64_t intermediate = in.out() / 2;
+    if (clamped) {
+        const TensorView out = take_activations(context, {x.dim(0), intermediate});
+        ops::clamped_swiglu(context, clamped->alpha, clamped->limit, inner, out);
+        down.apply(context, out, how, y);
+        return;
+    }
     const TensorView gate = inner.columns(0, intermediate);
     activation.apply_gated(context, gate, inner.columns(intermediate, intermediate));
     down.apply(context, gate, how, y);

@@ -1,14 +1,24 @@
 // The feed-forward layer: gated (down(f(gate x) * up x)) or plain (down(f(up x))).
 #pragma once
 
+#include <optional>
+
 #include "lib/model/layers/mlp_function.h"
 #include "lib/model/layers/scratch.h"
 #include "lib/model/weights/scheme.h"
 
 namespace nvllm {
 
+// ops::clamped_swiglu()
+struct ClampedSwiglu {
+    float alpha = 1.702f;
+    float limit = 7.0f;
+};
+
 struct Mlp {
     bool gated = true;
+    // Instead of `activation`: rows of gate and up lie next to each other in `in`.
+    std::optional<ClampedSwiglu> clamped;
     MlpFunction activation;
     LinearWeight in;    // [hidden] → gate, then up: [2 * intermediate]; plain: [intermediate]
     LinearWeight down;  // [intermediate] → [hidden]

@@ -2,10 +2,10 @@
 #include "lib/model/layers/moe_mlp.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "kernels/host/thread_pool.h"
+#include "kernels/ops/activation.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/moe.h"
 
@@ -27,31 +27,6 @@ struct TokensByExpert {
     int32_t* rows;    // [tokens * experts_per_token]
     float* weights;   // alike
 };
-
-// Turns router logits into probabilities, in place.
-void softmax(std::span<float> values) {
-    const float largest = *std::max_element(values.begin(), values.end());
-    float sum = 0.0f;
-    for (float& value : values) {
-        value = std::exp(value - largest);
-        sum += value;
-    }
-    for (float& value : values) value /= sum;
-}
-
-// The `count` most probable experts of one token; of equals the first. Consumes `probabilities`.
-void choose(std::span<float> probabilities, int64_t count, bool normalize, int32_t* experts,
-            float* weights) {
-    float sum = 0.0f;
-    for (int64_t rank = 0; rank < count; ++rank) {
-        const auto best = std::max_element(probabilities.begin(), probabilities.end());
-        experts[rank] = static_cast<int32_t>(best - probabilities.begin());
-        weights[rank] = *best;
-        sum += *best;
-        *best = -1.0f;
-    }
-    for (int64_t rank = 0; normalize && rank < count; ++rank) weights[rank] /= sum;
-}
 
 TensorView router_logits(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
     const TensorView logits = take_values(context, DType::f32, {x.dim(0), layer.router.out()});
@@ -75,7 +50,7 @@ TensorView logits_for_host(const Context& context, const MoeMlp& layer, const Co
 
 Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
     const int64_t tokens = x.dim(0);
-    const int64_t per_token = layer.experts_per_token;
+    const int64_t per_token = layer.routing.experts_per_token;
     const auto num_experts = static_cast<int64_t>(layer.experts.size());
     const auto chosen = static_cast<size_t>(tokens * per_token);
     ScratchArena& host = host_scratch(context);
@@ -88,9 +63,8 @@ Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView
         for (int64_t token = begin; token < end; ++token) {
             const std::span<float> row(logits.as<float>() + token * num_experts,
                                        static_cast<size_t>(num_experts));
-            softmax(row);
-            choose(row, per_token, layer.normalize_weights, choices.experts + token * per_token,
-                   choices.weights + token * per_token);
+            choose_experts(layer.routing, row, choices.experts + token * per_token,
+                           choices.weights + token * per_token);
         }
     });
     return choices;
@@ -100,7 +74,7 @@ Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView
 TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64_t tokens,
                               const Choices& choices) {
     const size_t num_experts = layer.experts.size();
-    const auto chosen = static_cast<size_t>(tokens * layer.experts_per_token);
+    const auto chosen = static_cast<size_t>(tokens * layer.routing.experts_per_token);
     ScratchArena& host = host_scratch(context);
     const TokensByExpert sorted{host.take_array<int32_t>(num_experts + 1),
                                 host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
@@ -114,7 +88,8 @@ TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64
     }
     for (size_t i = chosen; i-- > 0;) {
         const int32_t index = --sorted.starts[choices.experts[i]];
-        sorted.rows[index] = static_cast<int32_t>(i / static_cast<size_t>(layer.experts_per_token));
+        sorted.rows[index] =
+            static_cast<int32_t>(i / static_cast<size_t>(layer.routing.experts_per_token));
         sorted.weights[index] = choices.weights[i];
     }
     return sorted;
@@ -180,17 +155,35 @@ void compute_all(const Context& context, const Mlp& expert, const ConstTensorVie
 
 void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                    const TensorView& y) const {
+    apply_chosen(context, x, how, y);
+    if (shared) add_shared(context, x, y);
+}
+
+void MoeMlp::add_shared(const Context& context, const ConstTensorView& x,
+                        const TensorView& y) const {
+    const ScratchArena::Scope scope(*context.scratch);
+    if (shared_gate.out() == 0) return shared->apply(context, x, ops::MatmulOutput::accumulate, y);
+    const TensorView out = take_activations(context, {x.dim(0), x.dim(1)});
+    shared->apply(context, x, ops::MatmulOutput::overwrite, out);
+    const TensorView gates = take_values(context, DType::f32, {x.dim(0), 1});
+    shared_gate.apply(context, x, ops::MatmulOutput::overwrite, gates);
+    ops::activation(context, ops::Activation::sigmoid, gates, gates);
+    ops::scale_rows(context, gates.reshaped({x.dim(0)}), out);
+    ops::add(context, out, y);
+}
+
+void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+                          const TensorView& y) const {
     const int64_t tokens = x.dim(0);
     if (stack) {
         const ScratchArena::Scope scope(*context.scratch);
-        stack->apply(context, router_logits(context, *this, x),
-                     {experts_per_token, normalize_weights}, x, how, y);
+        stack->apply(context, router_logits(context, *this, x), routing, x, how, y);
         return;
     }
     const ScratchArena::Scope host_scope(host_scratch(context));
     const Choices choices = route(context, *this, x);
     const TokensByExpert sorted = sort_by_expert(context, *this, tokens, choices);
-    const PlacedChoices placed = place(context, sorted, tokens * experts_per_token);
+    const PlacedChoices placed = place(context, sorted, tokens * routing.experts_per_token);
     if (how == ops::MatmulOutput::overwrite) clear(context, y);
     for (size_t expert = 0; expert < experts.size(); ++expert) {
         const auto [first, count] = rows_of(context, sorted, expert, tokens);
@@ -213,6 +206,7 @@ void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::Matmul
 size_t MoeMlp::bytes() const {
     size_t bytes = router.bytes() + (stack ? stack->bytes() : 0);
     for (const Mlp& expert : experts) bytes += expert.bytes();
+    if (shared) bytes += shared->bytes() + shared_gate.bytes();
     return bytes;
 }
 

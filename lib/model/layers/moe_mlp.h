@@ -15,19 +15,25 @@ struct MoeMlp {
     LinearWeight router;       // [hidden] → [experts]
     std::vector<Mlp> experts;  // one by one, or
     std::optional<ExpertStack> stack;
-    int64_t experts_per_token = 0;
-    bool normalize_weights = false;  // the chosen experts' weights are scaled to sum to 1
+    Routing routing;
+    std::optional<Mlp> shared;  // an expert that all tokens go to
+    LinearWeight shared_gate;   // [hidden] → [1], by whose logistic function its result is scaled
     // Each expert computes all tokens, though only the chosen ones' results count: a hook then sees
     // inputs of all experts.
     bool computes_all = false;
 
-    // y (+)= sum of the chosen experts of x, weighted by the router's probabilities; experts are
-    // added in ascending order, so that a token's result does not depend on its neighbours. x, y:
-    // float32 [tokens, hidden].
+    // y (+)= sum of the chosen experts of x, weighted as the routing says; experts are added in
+    // ascending order and the shared one at last, so that a token's result does not depend on its
+    // neighbours. x, y: float32 [tokens, hidden].
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                const TensorView& y) const;
 
     size_t bytes() const;
+
+  private:
+    void apply_chosen(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+                      const TensorView& y) const;
+    void add_shared(const Context& context, const ConstTensorView& x, const TensorView& y) const;
 };
 
 }  // namespace nvllm

@@ -48,4 +48,15 @@ inline Norm load_layer_norm(WeightSource& source, const std::string& name, int64
     return norm;
 }
 
+// How a family normalises hidden states, and how it stores that.
+struct NormForm {
+    Norm::Kind kind = Norm::Kind::rms;
+    bool bias = false;           // of layer norms
+    float weight_offset = 0.0f;  // weights are stored less this
+};
+
+// A norm of any form. Layer norms that are stored less an offset become float32, with it.
+Norm load_norm(WeightSource& source, const std::string& name, int64_t size, double epsilon,
+               const NormForm& form);
+
 }  // namespace nvllm

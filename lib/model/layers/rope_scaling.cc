@@ -130,8 +130,10 @@ int64_t original_context(const RopeConfig& rope, int64_t max_positions, int64_t 
     return rope.kind == "longrope" && max_model_len > original ? original : 0;
 }
 
-RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
-                                 int64_t max_model_len) {
+namespace {
+
+RopeFrequencies frequencies_of(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
+                               int64_t max_model_len) {
     const auto rotary =
         static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
     const int64_t original = original_positions(rope, max_positions);
@@ -139,6 +141,10 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64
         std::vector<float> values = plain_frequencies(rope.theta, rotary);
         for (float& value : values) value /= static_cast<float>(rope.factor);
         return {std::move(values)};
+    }
+    if (rope.kind == "dynamic" && rope.alpha) {
+        const double exponent = static_cast<double>(rotary) / static_cast<double>(rotary - 2);
+        return {plain_frequencies(rope.theta * std::pow(*rope.alpha, exponent), rotary)};
     }
     if (rope.kind == "dynamic") {
         return {dynamic_frequencies(rope, rotary, max_positions, max_model_len)};
@@ -156,6 +162,16 @@ RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64
     }
     NVLLM_CHECK(rope.kind == "default", "kinds are checked with the config");
     return {plain_frequencies(rope.theta, rotary)};
+}
+
+}  // namespace
+
+RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
+                                 int64_t max_model_len) {
+    RopeFrequencies frequencies = frequencies_of(rope, head_dim, max_positions, max_model_len);
+    frequencies.query_beta = static_cast<float>(rope.query_beta);
+    frequencies.original_positions = original_positions(rope, max_positions);
+    return frequencies;
 }
 
 }  // namespace nvllm

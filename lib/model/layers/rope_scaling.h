@@ -13,6 +13,9 @@ struct RopeFrequencies {
     float attention_factor = 1.0f;  // on cosines and sines
     // Of sequences that stay within original_context(); empty: the same.
     std::vector<float> inverse_within = {};
+    // Queries are multiplied with ops::position_factors() of these; beta 0: they are not.
+    float query_beta = 0.0f;
+    int64_t original_positions = 0;
 };
 
 // Positions of the context that a model was first trained for, where sequences that cannot leave it

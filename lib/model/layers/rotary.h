@@ -13,6 +13,8 @@ namespace nvllm {
 struct CosSin {
     TensorView cosines;
     TensorView sines;
+    // float32 [tokens], what queries are multiplied with; without data: nothing.
+    TensorView query_factors = {};
 };
 
 class Rotary {
@@ -28,6 +30,8 @@ class Rotary {
   private:
     Tensor inverse_frequencies_;  // float32 [choices, rotary / 2]
     float attention_factor_;
+    float query_beta_;  // of ops::position_factors(); 0: none
+    int64_t original_positions_;
 };
 
 }  // namespace nvllm

@@ -95,12 +95,27 @@ void CheckpointSource::name_part(const std::string& name, const StoredPart& part
 
 Tensor CheckpointSource::part(const StoredPart& part) const {
     const std::optional<Tensor> whole = checkpoint_.tensor(part.whole);
-    NVLLM_CHECK(whole && whole->view().rank == 3, "a stack of matrices: " + part.whole);
+    const int out_axis = part.is_turned ? 2 : 1;
+    if (!whole || whole->view().rank <= out_axis || whole->view().dim(0) != part.num_matrices ||
+        whole->view().dim(out_axis) != part.num_outputs) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {} is {}, expected {} matrices or vectors with {} outputs; do "
+                                "the weights belong to this config.json?",
+                                place_of(part.whole), part.whole,
+                                whole ? whole->view().describe() : "not there", part.num_matrices,
+                                part.num_outputs));
+    }
     const ConstTensorView& stack = whole->view();
     const auto start =
         static_cast<size_t>(part.matrix * stack.stride(0)) * dtype_bytes(stack.dtype);
+    if (stack.rank == 2) {
+        const std::byte* const first = stack.as<std::byte>() + start +
+                                       static_cast<size_t>(part.first) * dtype_bytes(stack.dtype);
+        return Tensor::borrow(ConstTensorView(first, stack.dtype, {part.count}),
+                              checkpoint_.file(part.whole));
+    }
     const ConstTensorView matrix(stack.as<std::byte>() + start, stack.dtype,
-                                 {stack.dim(1), stack.dim(2)});
+                                 {stack.dim(1), stack.stride(0) / stack.dim(1)});
     if (!part.is_turned)
         return Tensor::borrow(matrix.rows(part.first, part.count), checkpoint_.file(part.whole));
     if (has_values()) return turned_rows(matrix, part.first, part.count);

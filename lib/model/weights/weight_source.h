@@ -28,12 +28,15 @@ class LinearPart;
 struct LinearSpec;
 
 // Rows of one matrix of a stored stack: of [matrices, out, in], or of [matrices, in, out] turned.
+// Further axes of a stack count as one, `in`. Of a stack of vectors [vectors, out]: values of one.
 struct StoredPart {
     std::string whole;
     int64_t matrix = 0;
     int64_t first = 0;  // of the outputs
     int64_t count = 0;
     bool is_turned = false;
+    int64_t num_matrices = 0;  // that the stack must have
+    int64_t num_outputs = 0;   // of each
 };
 
 // Replaces linear layers while a model is built. The quantizer uses it to record each layer's input
@@ -104,8 +107,8 @@ class WeightSource : public StoredTensors {
     // Frees memory that holds file pages of what the two above returned, after the caller copied
     // it. A further read of those tensors reads the files again.
     virtual void release_stored() {}
-    // Gives a matrix [out, in] that lies in a larger tensor a name to be read by. REQUIRES: a
-    // tensor `part.whole` of three axes.
+    // Gives a matrix [out, in], or a vector [out], that lies in a larger tensor a name to be read
+    // by. Reading it throws bad_data where there is no such tensor or it has another shape.
     virtual void name_part(const std::string& name, const StoredPart& part);
     // How linears are quantized; null: all are dense.
     const QuantizationConfig* quantization() const { return quantization_.get(); }

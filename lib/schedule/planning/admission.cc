@@ -6,6 +6,7 @@
 
 #include "kernels/error.h"
 #include "lib/schedule/planning/admission_rules.h"
+#include "lib/schedule/planning/checkpoints.h"
 
 namespace nvllm {
 
@@ -109,8 +110,9 @@ bool Admission::admit(PlanBuilder& builder, ScheduledSequence& scheduled, int32_
     const PrefixMatch match = may_skip_prompt(scheduled)
                                   ? cache.match(scheduled.cache, sequence.token_ids)
                                   : PrefixMatch{};
-    const int32_t count = builder.budget.grant(sequence.num_tokens() - match.num_tokens);
-    if (count == 0) return false;
+    const int32_t granted = builder.budget.grant(sequence.num_tokens() - match.num_tokens);
+    if (granted == 0) return false;
+    const int32_t count = count_to_checkpoint(cache, sequence, match.num_tokens, granted);
     if (!cache.admit(scheduled.cache, match, sequence.num_tokens(), context_.config.largest_step(),
                      headroom)) {
         return false;
@@ -121,15 +123,26 @@ bool Admission::admit(PlanBuilder& builder, ScheduledSequence& scheduled, int32_
     scheduled.candidates.clear();
     PlanBuilder::BlockLists matched_blocks;
     PlanBuilder::BlockLists new_blocks;
-    const auto num_matched = static_cast<long>(match.contents.size());
+    copy_checkpoint(scheduled);
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
         const std::vector<BlockId>& blocks = scheduled.cache.table(group).blocks();
+        const long num_matched =
+            cache.shape().is_state(group) ? 0 : static_cast<long>(match.contents.size());
         matched_blocks.emplace_back(blocks.begin(), blocks.begin() + num_matched);
         new_blocks.emplace_back(blocks.begin() + num_matched, blocks.end());
     }
     builder.register_sequence(scheduled, std::move(matched_blocks));
     builder.add_entry(scheduled, count, std::move(new_blocks));
     return true;
+}
+
+// The state that was found becomes one of the sequence's own.
+void Admission::copy_checkpoint(ScheduledSequence& scheduled) {
+    if (!context_.cache.shape().has_states()) return;
+    std::vector<TableChange> changes;
+    const bool copied = context_.cache.copy_on_write(
+        scheduled.cache, scheduled.sequence.num_planned(), update_.copies, changes);
+    NVLLM_CHECK(copied && changes.empty(), "an admitted sequence has its slot");
 }
 
 }  // namespace nvllm

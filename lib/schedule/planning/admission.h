@@ -11,6 +11,7 @@
 #include "lib/schedule/state/running_set.h"
 #include "lib/schedule/state/scheduling_context.h"
 #include "lib/schedule/state/waiting_queue.h"
+#include "lib/schedule/state/worker_update.h"
 
 namespace nvllm {
 
@@ -19,10 +20,11 @@ namespace nvllm {
 class Admission {
   public:
     Admission(SchedulingContext& context, WaitingQueue& waiting, RunningSet& running,
-              Preemptor& preemptor, const Backpressure& backpressure)
+              Preemptor& preemptor, const Backpressure& backpressure, WorkerUpdate& update)
         : context_(context),
           waiting_(waiting),
           running_(running),
+          update_(update),
           preemptor_(preemptor),
           backpressure_(backpressure) {}
 
@@ -36,11 +38,13 @@ class Admission {
     bool admit(PlanBuilder& builder, ScheduledSequence& scheduled, int32_t headroom);
     bool swap_in(PlanBuilder& builder, ScheduledSequence& scheduled, int32_t headroom);
     bool preempt_for(PlanBuilder& builder, const ScheduledSequence& scheduled);
+    void copy_checkpoint(ScheduledSequence& scheduled);
     void start_running(ScheduledSequence& scheduled, bool aged);
 
     SchedulingContext& context_;
     WaitingQueue& waiting_;
     RunningSet& running_;
+    WorkerUpdate& update_;
     Preemptor& preemptor_;
     const Backpressure& backpressure_;
     int32_t admitted_since_aging_ = 0;

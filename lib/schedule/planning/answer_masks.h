@@ -14,8 +14,9 @@ namespace nvllm {
 // After the drafts, as the last change of a plan.
 void add_token_masks(PlanBuilder& builder);
 
-// How many leading drafts the constraint lets through; none of a tree. The position stays.
-int32_t num_allowed(AnswerConstraint& constraint, const DraftTokens& drafts);
+// Leaves the drafts that the constraint lets through, each behind those that it follows. The
+// position stays.
+void drop_refused(AnswerConstraint& constraint, DraftTokens& drafts);
 
 // The sequence goes on by these tokens, if it has a constraint. False: one of them may not come.
 bool advance_constraint(ScheduledSequence& scheduled, std::span<const int32_t> tokens);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/schedule/planning/answer_masks.h"
+#include "lib/schedule/planning/checkpoints.h"
 
 namespace nvllm {
 
@@ -66,9 +67,15 @@ void BatchComposer::plan_running(PlanBuilder& builder) {
 
 void BatchComposer::plan_sequence(PlanBuilder& builder, ScheduledSequence& scheduled) {
     const Sequence& sequence = scheduled.sequence;
-    const int32_t count = builder.budget.grant(sequence.num_unplanned());
-    if (count == 0) return;
-    if (scheduled.is_beam() && !parts_.beams.copy_on_write(builder, scheduled)) return;
+    const int32_t granted = builder.budget.grant(sequence.num_unplanned());
+    if (granted == 0) return;
+    const CacheShape& shape = context_.cache.shape();
+    const int32_t count =
+        count_to_checkpoint(context_.cache, sequence, sequence.num_planned(), granted);
+    if ((scheduled.is_beam() || shape.has_states()) &&
+        !parts_.beams.copy_on_write(builder, scheduled)) {
+        return;
+    }
     PlanBuilder::BlockLists new_blocks;
     while (!context_.cache.allocate(scheduled.cache, sequence.num_planned() + count, new_blocks)) {
         if (!parts_.preemptor.reclaim_for(builder, scheduled)) return;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/request/end_tokens.h"
+#include "lib/schedule/planning/checkpoints.h"
 
 namespace nvllm {
 
@@ -124,8 +125,10 @@ std::vector<BeamResult> BeamScheduler::take_results() { return std::exchange(res
 
 bool BeamScheduler::copy_on_write(PlanBuilder& builder, ScheduledSequence& scheduled) {
     std::vector<TableChange> changes;
-    while (!context_.cache.copy_on_write(scheduled.cache, scheduled.sequence.num_planned(),
-                                         update_.copies, changes)) {
+    const int32_t next = scheduled.sequence.num_planned();
+    const bool ends_prompt = next == prompt_checkpoint(context_.cache, scheduled.sequence);
+    while (!context_.cache.copy_on_write(scheduled.cache, next, update_.copies, changes,
+                                         ends_prompt)) {
         if (!preemptor_.reclaim_for(builder, scheduled)) return false;
     }
     for (const TableChange& change : changes) update_.change_table(scheduled, change);

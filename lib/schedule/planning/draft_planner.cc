@@ -11,12 +11,10 @@
 namespace nvllm {
 namespace {
 
-// Leading accepted drafts whose KV lies in the slot of their position. `rows` is empty for a chain.
-int32_t num_in_place(std::span<const int32_t> rows, int32_t num_accepted) {
-    if (rows.empty()) return num_accepted;
-    int32_t count = 0;
-    while (count < num_accepted && rows[static_cast<size_t>(count)] == count + 1) ++count;
-    return count;
+std::span<const int32_t> accepted_rows(const StepResult& result, uint32_t entry) {
+    const auto extras = std::ranges::lower_bound(result.extras, entry, {}, &StepExtras::entry);
+    if (extras == result.extras.end() || extras->entry != entry) return {};
+    return extras->accepted_rows;
 }
 
 void cut(DraftTokens& drafts, int32_t count) {
@@ -34,7 +32,7 @@ DraftPlanner::DraftPlanner(SchedulingContext& context, const RunningSet& running
     if (!config.enabled()) return;
     config.check();
     by_worker_ = config.by_worker && proposer == nullptr;
-    if (config.adaptive) lengths_.emplace(config.free_rows, by_worker_);
+    if (config.adaptive) lengths_.emplace(config.free_rows, by_worker_, config.is_tree());
     if (proposer != nullptr || by_worker_) return;
     own_proposer_ = find_draft_method(config.method).make(config);
     proposer_ = own_proposer_.get();
@@ -117,9 +115,7 @@ void DraftPlanner::add_to_entry(PlanBuilder& builder, Chosen&& chosen) {
     const bool is_forced = !chosen.forced.empty();
     DraftTokens drafts = is_forced ? std::move(chosen.forced) : take_drafts(scheduled);
     cut(drafts, most);
-    if (scheduled.constraint != nullptr) {
-        cut(drafts, num_allowed(*scheduled.constraint, drafts));
-    }
+    if (scheduled.constraint != nullptr) drop_refused(*scheduled.constraint, drafts);
     if (drafts.empty() || !allocate(builder, chosen.entry, drafts.size())) return;
     builder.add_drafts(chosen.entry, std::move(drafts), is_forced);
 }
@@ -150,9 +146,9 @@ void DraftPlanner::list_next_candidates(const PlanBuilder& builder) {
         const PlannedEntry& entry = builder.entries[i];
         const ScheduledSequence& scheduled = *entry.sequence;
         if (entry.output != OutputKind::sample || !scheduled.request->request.speculative) continue;
-        const int32_t most = std::min(
-            {context_.config.speculation.num_speculative_tokens, context_.config.largest_step() - 1,
-             scheduled.sequence.longest_length - scheduled.sequence.num_tokens() - 2});
+        const int32_t most =
+            std::min({context_.config.speculation.most_drafts(), context_.config.largest_step() - 1,
+                      scheduled.sequence.longest_length - scheduled.sequence.num_tokens() - 2});
         if (most <= 0) continue;
         entries_.push_back(i);
         candidates_.push_back({&scheduled.draft_history, most, most});
@@ -187,22 +183,15 @@ bool DraftPlanner::allocate(PlanBuilder& builder, size_t index, int32_t num_draf
 
 void DraftPlanner::roll_back(PlanInFlight& plan, const StepResult& result,
                              std::span<const StopDecision> decisions) {
-    auto extras = result.extras.begin();
     for (const PlannedDrafts& drafts : plan.drafts) {
-        while (extras != result.extras.end() && extras->entry < drafts.entry) ++extras;
         PlannedEntry& entry = plan.entries[drafts.entry];
-        count(*entry.sequence, drafts, result.sequences[drafts.entry]);
+        count(*entry.sequence, drafts, result.sequences[drafts.entry],
+              accepted_rows(result, drafts.entry));
         Sequence& sequence = entry.sequence->sequence;
         if (sequence.state == SequenceState::finished) continue;
         const int32_t num_accepted = std::max(1, decisions[drafts.entry].num_accepted) - 1;
         NVLLM_CHECK(num_accepted <= drafts.count, "more drafts are accepted than were planned");
-        std::span<const int32_t> rows;
-        if (extras != result.extras.end() && extras->entry == drafts.entry) {
-            rows = extras->accepted_rows;
-        }
-        NVLLM_CHECK(rows.empty() || std::ssize(rows) >= num_accepted,
-                    "each accepted draft has a row");
-        const int32_t num_rejected = drafts.count - num_in_place(rows, num_accepted);
+        const int32_t num_rejected = drafts.count - num_accepted;
         sequence.roll_back(num_rejected, drafts.count);
         entry.count -= num_rejected;
     }
@@ -210,7 +199,7 @@ void DraftPlanner::roll_back(PlanInFlight& plan, const StepResult& result,
 
 // Nothing comes of a sequence that has failed, or finished under an earlier plan.
 void DraftPlanner::count(ScheduledSequence& scheduled, const PlannedDrafts& drafts,
-                         const SequenceStep& step) {
+                         const SequenceStep& step, std::span<const int32_t> accepted_rows) {
     if (step.token_ids.empty()) return;
     const auto num_accepted = static_cast<int32_t>(step.token_ids.size()) - 1;
     if (drafts.is_forced) {
@@ -224,7 +213,12 @@ void DraftPlanner::count(ScheduledSequence& scheduled, const PlannedDrafts& draf
     for (int32_t i = 0; i < std::min(num_accepted, kMostDrafts); ++i) {
         ++stats.accepted_per_position[static_cast<size_t>(i)];
     }
-    if (lengths_) lengths_->count(scheduled.draft_history, drafts.count, num_accepted);
+    if (!lengths_) return;
+    if (context_.config.speculation.is_tree()) {
+        lengths_->count_tree(scheduled.draft_history, drafts.count, accepted_rows);
+    } else {
+        lengths_->count(scheduled.draft_history, drafts.count, num_accepted);
+    }
 }
 
 void DraftPlanner::learn(const ScheduledSequence& scheduled) {

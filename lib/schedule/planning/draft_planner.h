@@ -13,8 +13,8 @@
 // The KV of a rejected draft stays in a block of the sequence until the next step overwrites it.
 // The prefix cache never holds it: only computed positions are inserted.
 //
-// In a tree, the KV of an accepted draft may lie in the slot of another position. Such drafts stay
-// accepted, and the next step computes them again: no slot moves are planned.
+// In a tree, the KV of an accepted draft may lie in the slot of another position. The worker moves
+// it in the same step.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,8 @@ class DraftPlanner {
     void ask_worker(PlanBuilder& builder);
     void list_next_candidates(const PlanBuilder& builder);
     DraftTokens take_drafts(ScheduledSequence& scheduled);
-    void count(ScheduledSequence& scheduled, const PlannedDrafts& drafts, const SequenceStep& step);
+    void count(ScheduledSequence& scheduled, const PlannedDrafts& drafts, const SequenceStep& step,
+               std::span<const int32_t> accepted_rows);
     int32_t max_drafts(const PlanBuilder& builder, const Sequence& sequence) const;
     bool allocate(PlanBuilder& builder, size_t entry, int32_t num_drafts);
 

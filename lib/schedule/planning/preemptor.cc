@@ -95,6 +95,9 @@ void Preemptor::preempt(ScheduledSequence& scheduled) {
 bool Preemptor::should_swap(const ScheduledSequence& scheduled) const {
     // Shared blocks would come back as copies.
     if (scheduled.is_beam()) return false;
+    // A state that is still to be copied to its slot: blocks are swapped out before copies are
+    // made.
+    if (context_.cache.shape().has_states() && !update_.copies.empty()) return false;
     // The worker forgets the hidden states that it gathered.
     if (reads_early_positions(scheduled)) return false;
     const SchedulerConfig& config = context_.config;

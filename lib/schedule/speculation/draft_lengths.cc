@@ -2,6 +2,7 @@
 #include "lib/schedule/speculation/draft_lengths.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace nvllm {
@@ -14,6 +15,9 @@ constexpr double kLeastGain = 1.05;
 constexpr double kWeightOfAll = 1.0;
 constexpr double kFirstChance = 0.5;
 constexpr double kWeightOfFirst = 4.0;
+// A draft of a tree that was not tried yet is taken to be right so often, of the times that the one
+// before it is.
+constexpr double kNextRank = 0.75;
 // What a verification leaves of the weight of those before it.
 constexpr double kFadesOne = 0.95;
 constexpr double kFadesAll = 0.98;
@@ -56,6 +60,37 @@ void DraftLengths::count(DraftHistory& history, int32_t num_drafted, int32_t num
     add(all_, kFadesAll, num_accepted, num_accepted < num_drafted);
 }
 
+std::vector<double> DraftLengths::rank_chances(int32_t count) const {
+    std::vector<double> chances;
+    double before = kFirstChance / kNextRank;
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+        const Rank rank = i < ranks_.size() ? ranks_[i] : Rank{};
+        const double expected = before * kNextRank;
+        const double chance =
+            (rank.right + expected * kWeightOfFirst) / (rank.tried + kWeightOfFirst);
+        before = i == 0 ? chance : std::min(before, chance);
+        chances.push_back(before);
+    }
+    return chances;
+}
+
+void DraftLengths::count_tree(DraftHistory& history, int32_t num_drafted,
+                              std::span<const int32_t> rows) {
+    const std::vector<double> chances = rank_chances(num_drafted);
+    ranks_.resize(std::max(ranks_.size(), chances.size()));
+    for (size_t i = 0; i < chances.size(); ++i) {
+        const bool is_right = std::ranges::find(rows, static_cast<int32_t>(i) + 1) != rows.end();
+        ranks_[i].tried = kFadesAll * ranks_[i].tried + 1.0;
+        ranks_[i].right = kFadesAll * ranks_[i].right + (is_right ? 1.0 : 0.0);
+    }
+    const auto num_right = static_cast<int32_t>(rows.size());
+    history.num_drafted += num_drafted;
+    history.num_accepted += num_right;
+    history.recently_right = kFadesOne * history.recently_right + num_right;
+    history.recently_expected =
+        std::accumulate(chances.begin(), chances.end(), kFadesOne * history.recently_expected);
+}
+
 void DraftLengths::observe(int32_t num_tokens, int32_t num_drafts, double step_ms,
                            const Drafting& drafting) {
     num_last_ = static_cast<size_t>(num_drafts);
@@ -85,10 +120,25 @@ double DraftLengths::time_with(int32_t num_tokens, size_t num_drafts, double pla
     return own_ms + draft_times_.estimate(count).value_or(0.0);
 }
 
+void DraftLengths::list_tree_offers(std::span<const DraftCandidate> candidates) {
+    int32_t most = 0;
+    for (const DraftCandidate& candidate : candidates) most = std::max(most, candidate.most);
+    const std::vector<double> chances = rank_chances(most);
+    for (uint32_t i = 0; i < candidates.size(); ++i) {
+        const DraftHistory& history = *candidates[i].history;
+        const double better =
+            (history.recently_right + kWeightOfAll) / (history.recently_expected + kWeightOfAll);
+        for (int32_t draft = 0; draft < candidates[i].most; ++draft) {
+            offers_.push_back({std::min(1.0, better * chances[static_cast<size_t>(draft)]), i});
+        }
+    }
+}
+
 // Likeliest first. Every draft of a sequence is less likely than the one before it.
 void DraftLengths::list_offers(std::span<const DraftCandidate> candidates) {
     offers_.clear();
-    for (uint32_t i = 0; i < candidates.size(); ++i) {
+    if (is_tree_) list_tree_offers(candidates);
+    for (uint32_t i = 0; i < candidates.size() && !is_tree_; ++i) {
         const double each = chance(*candidates[i].history);
         double chance = 1.0;
         for (int32_t draft = 0; draft < candidates[i].most; ++draft) {

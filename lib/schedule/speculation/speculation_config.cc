@@ -24,6 +24,9 @@ void SpeculationConfig::check() const {
     if (!enabled() && !by_worker) return;
     if (!by_worker) find_draft_method(method);
     require_in("num_speculative_tokens", num_speculative_tokens, 1, kMostDrafts);
+    require_in("tree_width", tree_width, 1,
+               std::max(1, kMostTreeRows / std::max(1, num_speculative_tokens)));
+    require_in("tree_tokens", tree_tokens, 0, kMostDrafts);
     require_in("prompt_lookup_max", prompt_lookup_max, 1, kMostLookup);
     require_in("prompt_lookup_min", prompt_lookup_min, 1, prompt_lookup_max);
     require_in("suffix_cached_tokens", suffix_cached_tokens, 1024, kMostCachedTokens);

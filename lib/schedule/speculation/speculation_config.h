@@ -1,6 +1,7 @@
 // How drafts are proposed, and how many.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -8,12 +9,20 @@ namespace nvllm {
 
 // Drafts that a step verifies for one sequence, at most.
 inline constexpr int32_t kMostDrafts = 32;
+// Drafts of a tree that have further ones, at most: attention takes no larger trees.
+inline constexpr int32_t kMostTreeRows = 64;
 
 struct SpeculationConfig {
     // A row of proposers.cc, or of the worker's methods; empty: nothing is proposed.
     std::string method;
-    bool by_worker = false;              // the method is one of the worker's
-    int32_t num_speculative_tokens = 4;  // drafts of a sequence in a step: 1 to kMostDrafts
+    bool by_worker = false;  // the method is one of the worker's
+    // Tokens that drafts go ahead of a sequence in a step: 1 to kMostDrafts.
+    int32_t num_speculative_tokens = 4;
+    // Of the worker's methods: how many drafts of each level have further ones, and how many may
+    // follow the same token; 1: drafts are a chain.
+    int32_t tree_width = 1;
+    // Of a tree: drafts of a sequence in a step; 0: as many as kMostDrafts and the tree allow.
+    int32_t tree_tokens = 0;
     // Whether they become fewer, or none, where they do not pay (draft_lengths.h). Else a sequence
     // always gets as many as are proposed.
     bool adaptive = true;
@@ -31,6 +40,13 @@ struct SpeculationConfig {
     int32_t free_rows = 8;
 
     bool enabled() const { return !method.empty(); }
+    bool is_tree() const { return tree_width > 1; }
+    // Drafts of a sequence in a step.
+    int32_t most_drafts() const {
+        if (!is_tree()) return num_speculative_tokens;
+        const int32_t all = std::min(kMostDrafts, num_speculative_tokens * tree_width);
+        return tree_tokens > 0 ? std::min(tree_tokens, all) : all;
+    }
     // Throws bad_config, naming the key, its value and what it must be.
     void check() const;
 };

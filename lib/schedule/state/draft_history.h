@@ -11,6 +11,8 @@ struct DraftHistory {
     // The same with old ones counting less: drafts that were right, and steps that refused one.
     double recently_right = 0.0;
     double recently_wrong = 0.0;
+    // Of trees: drafts that would have been right if the sequence were as others are.
+    double recently_expected = 0.0;
 };
 
 }  // namespace nvllm

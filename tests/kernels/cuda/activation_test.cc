@@ -12,7 +12,14 @@ using testing::Buffer;
 namespace {
 
 constexpr ops::Activation kFunctions[] = {ops::Activation::silu, ops::Activation::gelu,
-                                          ops::Activation::gelu_tanh, ops::Activation::relu};
+                                          ops::Activation::gelu_tanh, ops::Activation::relu,
+                                          ops::Activation::sigmoid};
+
+// What a function is so far from zero, and at zero.
+float limit_of(ops::Activation function, float x) {
+    if (function != ops::Activation::sigmoid) return x > 0.0f ? x : 0.0f;
+    return x == 0.0f ? 0.5f : x > 0.0f ? 1.0f : 0.0f;
+}
 
 void check_functions(DType dtype, int64_t tokens, int64_t width, int64_t gap) {
     testing::Machine machine(1);
@@ -54,7 +61,7 @@ TEST_CASE("cuda: activations far from zero") {
     for (const ops::Activation function : kFunctions) {
         cuda::activation(machine.context(), function, x.view({5}), out.view({5}));
         for (int64_t i = 0; i < 5; ++i) {
-            CHECK(testing::close(out[i], x[i] > 0 ? x[i] : 0.0, 1e-6));
+            CHECK(testing::close(out[i], limit_of(function, x[i]), 1e-6));
         }
     }
 }
@@ -67,6 +74,27 @@ TEST_CASE("cuda: activations keep what is no number") {
         cuda::activation(machine.context(), function, x.view({3}), out.view({3}));
         CHECK(std::isnan(out[0]));
         CHECK(std::isfinite(out[1]));
-        CHECK(out[2] == INFINITY);
+        CHECK(out[2] == limit_of(function, INFINITY));
     }
+}
+
+TEST_CASE("cuda: clamped_swiglu limits gate and up, which lie next to each other") {
+    testing::Machine machine(1);
+    under_all_schedules([&] {
+        for (const DType dtype : testing::kFloatTypes) {
+            for (const int64_t width : {1, 24, 131}) {
+                const int64_t stride = 2 * width + 8;
+                Buffer x(dtype, testing::Random(9).values(3 * stride, 9.0f));
+                Buffer out(dtype, 3 * width);
+                cuda::clamped_swiglu(machine.context(), 1.702f, 7.0f,
+                                     x.matrix(3, 2 * width, stride), out.view({3, width}));
+                CHECK(testing::matches(out, dtype, 2e-6, [&](int64_t i) {
+                    const int64_t at = i / width * stride + 2 * (i % width);
+                    const double gate = std::min(x[at], 7.0f);
+                    const double up = std::clamp(x[at + 1], -7.0f, 7.0f);
+                    return gate / (1.0 + std::exp(-double{1.702f} * gate)) * (up + 1.0);
+                }));
+            }
+        }
+    });
 }

@@ -28,6 +28,17 @@ TEST_CASE("cuda: sums, soft caps and gathered rows") {
                     CHECK(gathered[i] ==
                           x[rows[static_cast<size_t>(i / width)] * stride + i % width]);
                 }
+                const Buffer unscaled = y;
+                std::vector<float> factors{0.5f, -3.0f, 1.25f};
+                cuda::scale(machine.context(), 0.22f, y.view({3, width}));
+                CHECK(testing::matches(
+                    y, dtype, 0, [&](int64_t i) { return double{unscaled[i]} * double{0.22f}; }));
+                const Buffer rows_before = y;
+                cuda::scale_rows(machine.context(), testing::view(factors, {3}),
+                                 y.view({3, width}));
+                CHECK(testing::matches(y, dtype, 0, [&](int64_t i) {
+                    return double{rows_before[i]} * factors[static_cast<size_t>(i / width)];
+                }));
                 const Buffer uncapped = gathered;
                 cuda::soft_cap(machine.context(), 1.5f, gathered.view({4, width}));
                 CHECK(testing::matches(gathered, dtype, 1e-6, [&](int64_t i) {

@@ -8,7 +8,8 @@ using testing::Buffer;
 
 namespace {
 
-void check_rotation(DType dtype, int64_t heads, int64_t head_dim, int64_t rotary, int64_t gap) {
+void check_rotation(DType dtype, int64_t heads, int64_t head_dim, int64_t rotary, int64_t gap,
+                    ops::RopePairs pairs) {
     testing::Machine machine(1);
     testing::Random random(2);
     const int64_t half = rotary / 2;
@@ -31,13 +32,17 @@ void check_rotation(DType dtype, int64_t heads, int64_t head_dim, int64_t rotary
     Buffer x(dtype, random.values(3 * (width + gap)));
     const Buffer before = x;
     cuda::rope(machine.context(), testing::view(cosines, {3, half}),
-               testing::view(sines, {3, half}), x.matrix(3, width, width + gap).split_last(heads));
+               testing::view(sines, {3, half}), pairs,
+               x.matrix(3, width, width + gap).split_last(heads));
     CHECK(testing::matches(x, dtype, 1e-6, [&](int64_t i) -> double {
         const int64_t token = i / (width + gap), in_row = i % (width + gap);
         const int64_t d = in_row % head_dim;
         if (in_row >= width || d >= rotary) return before[i];
-        const auto angle = static_cast<size_t>(token * half + d % half);
-        const double other = d < half ? -before[i + half] : before[i - half];
+        const bool interleaved = pairs == ops::RopePairs::interleaved;
+        const bool first = interleaved ? d % 2 == 0 : d < half;
+        const int64_t distance = interleaved ? 1 : half;
+        const auto angle = static_cast<size_t>(token * half + (interleaved ? d / 2 : d % half));
+        const double other = first ? -before[i + distance] : before[i - distance];
         return before[i] * double{cosines[angle]} + other * sines[angle];
     }));
 }
@@ -47,9 +52,25 @@ void check_rotation(DType dtype, int64_t heads, int64_t head_dim, int64_t rotary
 TEST_CASE("cuda: rotation matches double precision") {
     under_all_schedules([] {
         for (const DType dtype : testing::kFloatTypes) {
-            check_rotation(dtype, 3, 64, 64, 0);
-            check_rotation(dtype, 40, 64, 32, 8);
-            check_rotation(dtype, 2, 22, 10, 3);
+            for (const auto pairs : {ops::RopePairs::halves, ops::RopePairs::interleaved}) {
+                check_rotation(dtype, 3, 64, 64, 0, pairs);
+                check_rotation(dtype, 40, 64, 32, 8, pairs);
+                check_rotation(dtype, 2, 22, 10, 3, pairs);
+            }
+        }
+    });
+}
+
+TEST_CASE("cuda: factors of positions grow with each context that was passed") {
+    under_all_schedules([] {
+        testing::Machine machine(1);
+        std::vector<int32_t> positions{0, 63, 64, 1000, 262143};
+        std::vector<float> factors(5);
+        cuda::position_factors(machine.context(), testing::view(positions, {5}), 0.1f, 64,
+                               testing::view(factors, {5}));
+        for (size_t i = 0; i < 5; ++i) {
+            const double turns = std::floor(positions[i] / 64.0);
+            CHECK(testing::close(factors[i], 1.0 + double{0.1f} * std::log(1.0 + turns), 2e-7));
         }
     });
 }

@@ -40,8 +40,10 @@ struct Attention {
     void attend(int64_t sequence, int64_t row, int64_t head, int64_t first, int64_t last) const {
         std::vector<float> weights;
         for (int64_t p = first; p <= last; ++p) weights.push_back(score(sequence, row, head, p));
-        const float most = *std::ranges::max_element(weights);
-        float total = 0.0f;
+        const bool has_sink = options.sinks.data != nullptr;
+        float most = *std::ranges::max_element(weights);
+        if (has_sink) most = std::max(most, get(options.sinks, {head}));
+        float total = has_sink ? std::exp(get(options.sinks, {head}) - most) : 0.0f;
         for (float& weight : weights) total += weight = std::exp(weight - most);
         std::vector<float> sums(static_cast<size_t>(queries.dim(2)));
         for (int64_t p = first; p <= last; ++p) {
@@ -77,8 +79,8 @@ void attention_input(const Context& context, const nvllm::ops::AttentionInputOpt
         example::rms_norm(context, keys, options.key_norm, options.key_norm_options, keys);
     }
     if (options.cosines.data != nullptr) {
-        example::rope(context, options.cosines, options.sines, queries);
-        example::rope(context, options.cosines, options.sines, keys);
+        example::rope(context, options.cosines, options.sines, options.pairs, queries);
+        example::rope(context, options.cosines, options.sines, options.pairs, keys);
     }
     example::write_kv(context, keys, values, slots, key_cache, value_cache, options.scales);
 }
@@ -137,9 +139,9 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& query_start_loc, const ConstTensorView& seq_lens,
                      const ConstTensorView& block_tables,
                      const nvllm::ops::PagedAttentionOptions& options, const TensorView& out) {
-    if (options.sinks.data != nullptr || options.parents.data != nullptr) {
+    if (options.parents.data != nullptr) {
         throw nvllm::Error(nvllm::ErrorKind::unavailable,
-                           "paged_attention: this device knows no sinks and no trees");
+                           "paged_attention: this device knows no trees");
     }
     if (context.is_dry_run()) return;
     const Attention attention{queries, key_cache, value_cache, block_tables, options, out};

@@ -106,8 +106,9 @@ TEST_CASE("element-wise ops on a device agree with the CPU") {
         const TensorView dx = c.put(x, {kTokens, kWidth});
         const TensorView dy = c.put(y, {kTokens, kWidth});
         const TensorView dout = c.put(out, {kTokens, kWidth});
-        for (const auto function : {ops::Activation::silu, ops::Activation::gelu,
-                                    ops::Activation::gelu_tanh, ops::Activation::relu}) {
+        for (const auto function :
+             {ops::Activation::silu, ops::Activation::gelu, ops::Activation::gelu_tanh,
+              ops::Activation::relu, ops::Activation::sigmoid}) {
             ops::activation(c.device.context(), function, dx, dout);
             ops::activation(c.cpu.context(), function, view(x), view(out));
             c.check("activation", dout, out);
@@ -121,6 +122,9 @@ TEST_CASE("element-wise ops on a device agree with the CPU") {
         ops::soft_cap(c.device.context(), 2.5f, dx);
         ops::soft_cap(c.cpu.context(), 2.5f, view(x));
         c.check("soft_cap", dx, x);
+        ops::scale(c.device.context(), 0.22f, dx);
+        ops::scale(c.cpu.context(), 0.22f, view(x));
+        c.check("scale", dx, x);
     });
 }
 
@@ -221,13 +225,16 @@ TEST_CASE("attention over a device's cache agrees with the CPU") {
         const TensorView dsines = c.device.put(DType::f32, sines, {tokens, 4});
         ops::rope_cos_sin(c.device.context(), c.device.put(positions, {tokens}),
                           c.device.put(DType::f32, frequencies, {4}), 1.0f, dcosines, dsines);
-        ops::rope(c.device.context(), dcosines, dsines, dq);
+        ops::rope(c.device.context(), dcosines, dsines, ops::RopePairs::halves, dq);
+        ops::rope(c.device.context(), dcosines, dsines, ops::RopePairs::interleaved, dq);
         ops::rope_cos_sin(c.cpu.context(), testing::view(positions, {tokens}),
                           testing::view(frequencies, {4}), 1.0f,
                           testing::view(cosines, {tokens, 4}), testing::view(sines, {tokens, 4}));
         const TensorView hq = testing::view(q, {tokens, heads, dim});
-        ops::rope(c.cpu.context(), testing::view(cosines, {tokens, 4}),
-                  testing::view(sines, {tokens, 4}), hq);
+        for (const auto pairs : {ops::RopePairs::halves, ops::RopePairs::interleaved}) {
+            ops::rope(c.cpu.context(), testing::view(cosines, {tokens, 4}),
+                      testing::view(sines, {tokens, 4}), pairs, hq);
+        }
         c.check("rope", dq, q);
 
         const TensorView dkeys = c.put(keys, {blocks, kv_heads, block, dim});

@@ -1,4 +1,5 @@
 // The ops over rows, as plain loops.
+#include <algorithm>
 #include <cmath>
 
 #include "ops.h"
@@ -17,6 +18,8 @@ float apply(nvllm::ops::Activation function, float x) {
             return 0.5f * x * (1.0f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
         case nvllm::ops::Activation::relu:
             return x > 0.0f ? x : 0.0f;
+        case nvllm::ops::Activation::sigmoid:
+            return 1.0f / (1.0f + std::exp(-x));
     }
     return x;
 }
@@ -52,6 +55,17 @@ void gated_activation(const Context&, nvllm::ops::Activation function, const Con
     }
 }
 
+void clamped_swiglu(const Context&, float alpha, float limit, const ConstTensorView& gate_up,
+                    const TensorView& out) {
+    for (int64_t row = 0; row < out.dim(0); ++row) {
+        for (int64_t i = 0; i < out.dim(1); ++i) {
+            const float gate = std::min(get(gate_up, {row, 2 * i}), limit);
+            const float up = std::clamp(get(gate_up, {row, 2 * i + 1}), -limit, limit);
+            set(out, {row, i}, gate / (1.0f + std::exp(-alpha * gate)) * (up + 1.0f));
+        }
+    }
+}
+
 void add(const Context&, const ConstTensorView& x, const TensorView& y) {
     for_each_element(x, y, [&](int64_t from, int64_t to) {
         store(y.data, y.dtype, to, load(y.data, y.dtype, to) + load(x.data, x.dtype, from));
@@ -62,6 +76,20 @@ void soft_cap(const Context&, float cap, const TensorView& x) {
     for_each_element(x, x, [&](int64_t at, int64_t) {
         store(x.data, x.dtype, at, cap * std::tanh(load(x.data, x.dtype, at) / cap));
     });
+}
+
+void scale(const Context&, float factor, const TensorView& x) {
+    for_each_element(x, x, [&](int64_t at, int64_t) {
+        store(x.data, x.dtype, at, factor * load(x.data, x.dtype, at));
+    });
+}
+
+void scale_rows(const Context&, const ConstTensorView& factors, const TensorView& x) {
+    for (int64_t row = 0; row < x.dim(0); ++row) {
+        for (int64_t i = 0; i < x.dim(1); ++i) {
+            set(x, {row, i}, get(factors, {row}) * get(x, {row, i}));
+        }
+    }
 }
 
 void gather_rows(const Context&, const ConstTensorView& x, const ConstTensorView& rows,
@@ -157,19 +185,30 @@ void rope_cos_sin(const Context&, const ConstTensorView& positions,
 }
 
 void rope(const Context&, const ConstTensorView& cosines, const ConstTensorView& sines,
-          const TensorView& x) {
+          nvllm::ops::RopePairs pairs, const TensorView& x) {
     const int64_t half = cosines.dim(1);
+    const bool interleaved = pairs == nvllm::ops::RopePairs::interleaved;
     for (int64_t row = 0; row < x.dim(0); ++row) {
         for (int64_t head = 0; head < x.dim(1); ++head) {
             for (int64_t i = 0; i < half; ++i) {
-                const float a = get(x, {row, head, i});
-                const float b = get(x, {row, head, i + half});
+                const int64_t first = interleaved ? 2 * i : i;
+                const int64_t second = interleaved ? 2 * i + 1 : i + half;
+                const float a = get(x, {row, head, first});
+                const float b = get(x, {row, head, second});
                 const float cosine = get(cosines, {row, i});
                 const float sine = get(sines, {row, i});
-                set(x, {row, head, i}, a * cosine - b * sine);
-                set(x, {row, head, i + half}, b * cosine + a * sine);
+                set(x, {row, head, first}, a * cosine - b * sine);
+                set(x, {row, head, second}, b * cosine + a * sine);
             }
         }
+    }
+}
+
+void position_factors(const Context&, const ConstTensorView& positions, float beta,
+                      int64_t original, const TensorView& factors) {
+    for (int64_t row = 0; row < factors.dim(0); ++row) {
+        const int64_t turns = index_at(positions, row) / original;
+        set(factors, {row}, 1.0f + beta * std::log(1.0f + static_cast<float>(turns)));
     }
 }
 

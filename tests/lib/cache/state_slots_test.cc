@@ -70,6 +70,28 @@ TEST_CASE("a match ends at the last checkpoint, not at the last cached block") {
     CHECK(cache.counts(1).cached == 1);
 }
 
+TEST_CASE("states are kept at multiples of an interval, and where the caller says so") {
+    CacheConfig config = with_states(8);
+    config.checkpoint_interval = 7;  // two blocks of four
+    CacheManager cache(config);
+    CHECK(cache.checkpoint_interval() == 8);
+    const std::vector<int32_t> tokens = tokens_from(0, 30);
+    SequenceBlocks sequence(cache, "");
+    REQUIRE(cache.admit(sequence, {}, 30, 64, 0));
+    for (int32_t end = 4; end <= 24; end += 4) {
+        compute(cache, sequence, tokens, end - 4, end, static_cast<uint64_t>(end));
+    }
+    CHECK(cache.counts(1).cached == 2);  // at 8 and 16
+    Writes writes;
+    REQUIRE(cache.copy_on_write(sequence, 24, writes.copies, writes.changes));
+    CHECK(writes.copies.size() == 1);
+    compute(cache, sequence, tokens, 24, 28, 28);
+    Writes kept;
+    REQUIRE(cache.copy_on_write(sequence, 28, kept.copies, kept.changes, true));
+    CHECK(kept.copies.size() == 1);
+    CHECK(num_matched(cache, tokens) == 28);
+}
+
 TEST_CASE("an admitted sequence copies the checkpoint to its own slot before it writes") {
     CacheManager cache(with_states(4));
     const std::vector<int32_t> tokens = tokens_from(0, 18);

@@ -205,7 +205,7 @@ TEST_CASE("quantization: what is wrong is named with its file and its limit") {
     CHECK(with("strategy", "block").find("blocks need their sizes") != std::string::npos);
     CHECK(with("dynamic", "sometimes").find("\"local\"") != std::string::npos);
     CHECK(with("actorder", 3).find("a text is expected") != std::string::npos);
-    CHECK(refusal({{"quant_method", "exl2"}}).find("awq, gptq and fp8") != std::string::npos);
+    CHECK(refusal({{"quant_method", "exl2"}}).find("gptq, fp8 and mxfp4") != std::string::npos);
     CHECK(refusal({{"quant_method", "awq"}, {"bits", 3}}).find("4 bits") != std::string::npos);
     CHECK(refusal({{"quant_method", "gptq"}, {"bits", 5}}).find("2, 3, 4 or 8") !=
           std::string::npos);

@@ -122,6 +122,32 @@ TEST_CASE("copies of blocks are made in order, and a block outside of the storag
     CHECK(has_written(storage, 3, 1.0f));
 }
 
+TEST_CASE("a slot that is moved takes its scales along, in all layers") {
+    const Machine machine;
+    const std::vector<int32_t> blocks{kBlocks};
+    for (const DType dtype : {DType::i8, DType::f32}) {
+        KvStorage storage(one_group(), blocks, {}, kBlockSize, dtype);
+        for (int32_t layer = 0; layer < kLayers; ++layer) {
+            const float first = 1.0f + static_cast<float>(layer) * 100.0f;
+            write(machine, storage.layers()[static_cast<size_t>(layer)], kBlockSize + 3, first);
+        }
+        const int64_t to = 2 * kBlockSize + 2;
+        const std::vector<SlotMove> moves{{0, kBlockSize + 3, 1}, {0, 1, to}, {0, to, to}};
+        storage.move_slots(machine.context, moves);
+        if (dtype == DType::i8) CHECK(has_written(storage, 2, 1.0f));
+        for (const KvLayer& layer : storage.layers()) {
+            if (dtype == DType::i8) break;
+            const auto key = [&](int64_t block, int64_t dim, int64_t offset) {
+                return layer.keys.as<float>()[block * layer.keys.stride(0) +
+                                              (kHeadDim + dim) * kBlockSize + offset];
+            };
+            for (int64_t dim = 0; dim < kHeadDim; ++dim) CHECK(key(2, dim, 2) == key(1, dim, 3));
+        }
+        const std::vector<SlotMove> outside{{0, 0, kBlocks * kBlockSize}};
+        CHECK_THROWS_AS(storage.move_slots(machine.context, outside), Error);
+    }
+}
+
 TEST_CASE("a cache of one byte a value takes half of one of two") {
     const std::vector<int32_t> blocks{kBlocks};
     const auto bytes = [&](DType dtype) {
@@ -169,6 +195,37 @@ TEST_CASE("a latent group stores one vector of a token, and its scale, in each l
                 CHECK(keys.as<int8_t>()[at] == 127);
                 CHECK(scale_at(layers[i]->key_scales, 3, 0, 2) == 6.0f * factor / 127.0f);
             }
+        }
+    }
+}
+
+TEST_CASE("states of all layers of a slot go where the slot goes, in float32") {
+    const Machine machine;
+    std::vector<CacheLayout> groups = one_group();
+    CacheLayout states;
+    states.layers = {kLayers, kLayers + 1};
+    states.kind = CacheLayout::Kind::state;
+    states.state_bytes = 5 * sizeof(float);
+    groups.push_back(states);
+    const std::vector<int32_t> blocks{kBlocks, 3}, host_blocks{1, 1};
+    KvStorage storage(groups, blocks, host_blocks, kBlockSize, DType::bf16);
+    const auto value = [&](int32_t layer, int64_t slot, int64_t i) -> float& {
+        const TensorView& state = storage.layers()[static_cast<size_t>(layer)].state;
+        return state.as<float>()[slot * state.stride(0) + i];
+    };
+    for (int32_t layer = kLayers; layer < kLayers + 2; ++layer) {
+        CHECK(storage.layers()[static_cast<size_t>(layer)].group == 1);
+        CHECK(storage.layers()[static_cast<size_t>(layer)].state.dim(1) == 5);
+        for (int64_t i = 0; i < 5; ++i) value(layer, 0, i) = static_cast<float>(10 * layer + i);
+    }
+    storage.copy_blocks(machine.context, std::vector<BlockMove>{{1, 0, 2}});
+    CHECK(storage.swap_out(machine.context, std::vector<SwapMove>{{1, 2, 0, 0}}) ==
+          2 * 5 * sizeof(float));
+    storage.swap_in(machine.context, std::vector<SwapMove>{{1, 1, 0, 0}});
+    for (int32_t layer = kLayers; layer < kLayers + 2; ++layer) {
+        for (int64_t i = 0; i < 5; ++i) {
+            CHECK(value(layer, 2, i) == value(layer, 0, i));
+            CHECK(value(layer, 1, i) == static_cast<float>(10 * layer + i));
         }
     }
 }

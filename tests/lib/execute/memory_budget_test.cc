@@ -327,3 +327,40 @@ TEST_CASE("a device's memory is planned by itself, and what is too little names 
     CHECK(
         plan_memory(request).shortage.ends_with("use --kv-cache-memory-bytes 1073741824 or less"));
 }
+
+TEST_CASE("states take slots beside the blocks, at most half of the cache") {
+    MemoryRequest request = small_request();
+    CacheLayout states;
+    states.layers = {4, 5};
+    states.kind = CacheLayout::Kind::state;
+    states.state_bytes = 1 << 19;
+    request.groups.push_back(states);
+    request.kv_cache_bytes = uint64_t{24} << 20;
+    const MemoryPlan plan = make_memory_plan(request);
+    CHECK(plan.shortage.empty());
+    CHECK(plan.num_blocks[1] == 12);
+    CHECK(plan.block_bytes()[1] == uint64_t{1} << 20);
+    CHECK(plan.kv_bytes <= *request.kv_cache_bytes);
+    CHECK(plan.kv_bytes_per_token == 2048);
+    CHECK(plan.kv_tokens == int64_t{plan.num_blocks[0]} * 16);
+    CHECK(plan.max_concurrency == doctest::Approx(3.0));
+
+    // A sequence needs two slots whatever its length.
+    request.kv_cache_bytes = (uint64_t{2} << 20) + 2048 * 2048;
+    const MemoryPlan least = make_memory_plan(request);
+    CHECK(least.max_model_len == 2048);
+    CHECK(least.num_blocks == std::vector<int32_t>{128, 2});
+    request.kv_cache_bytes = uint64_t{2} << 20;
+    CHECK_FALSE(plan_memory(request).shortage.empty());
+
+    // Where there is room, no more than sequences and their checkpoints can use.
+    request.kv_cache_bytes = uint64_t{1} << 30;
+    CHECK(make_memory_plan(request).num_blocks[1] == 2 * 8 + 64);
+    request.swap_bytes = uint64_t{64} << 20;
+    const MemoryPlan swapping = make_memory_plan(request);
+    CHECK(swapping.num_host_blocks[1] > 0);
+    CHECK(swapping.swap_bytes <= request.swap_bytes);
+    // --max-blocks is of blocks of tokens.
+    request.max_blocks = 128;
+    CHECK(make_memory_plan(request).num_blocks == std::vector<int32_t>{128, 80});
+}

@@ -36,7 +36,7 @@ TEST_CASE("extras are found by entry") {
     CHECK(extras.drafts(0).empty());
     CHECK(extras.token_mask(0, 0).empty());
     REQUIRE(extras.drafts(1).size() == 2);
-    CHECK(extras.drafts(1)[1] == 8);
+    CHECK(extras.drafts(1).token_ids[1] == 8);
     REQUIRE(extras.token_mask(1, 2).size() == 2);
     CHECK(extras.token_mask(1, 2)[0] == 5);
     CHECK(extras.drafts(2).empty());
@@ -44,10 +44,11 @@ TEST_CASE("extras are found by entry") {
 }
 
 TEST_CASE("drafts without parents are a chain, and so are those that follow each other") {
-    CHECK(is_chain({{1, 2, 3}, {}}));
-    CHECK(is_chain({{1, 2, 3}, {0, 1, 2}}));
-    CHECK_FALSE(is_chain({{1, 2, 3}, {0, 0, 2}}));
-    CHECK_FALSE(is_chain({{1, 2, 3}, {0, 1}}));
+    CHECK_FALSE(DraftTokens{{1, 2, 3}, {}}.branches());
+    CHECK_FALSE(DraftTokens{{1, 2, 3}, {0, 1, 2}}.branches());
+    CHECK(DraftTokens{{1, 2, 3}, {0, 0, 2}}.branches());
+    CHECK(DraftTokens{{1, 2, 3}, {}}.parent(3) == 2);
+    CHECK(DraftTokens{{1, 2, 3}, {0, 0, 2}}.parent(2) == 0);
 }
 
 TEST_CASE("extras that do not fit their plan are refused") {
@@ -59,8 +60,12 @@ TEST_CASE("extras that do not fit their plan are refused") {
         [](BatchPlan& plan) { plan.extras[0].drafts.token_ids[0] = kVocab; },
         [](BatchPlan& plan) { plan.extras[0].drafts.token_ids[0] = -1; },
         [](BatchPlan& plan) {
-            plan.extras[0].drafts.parents = {0, 0};
+            plan.extras[0].drafts.parents = {0, 2};
         },
+        [](BatchPlan& plan) {
+            plan.extras[0].drafts.parents = {-1, 0};
+        },
+        [](BatchPlan& plan) { plan.extras[0].drafts.parents = {0}; },
         [](BatchPlan& plan) { plan.extras[0].token_mask.pop_back(); },
         [](BatchPlan& plan) { plan.extras[1].token_mask.push_back(0); },
     };

@@ -118,6 +118,28 @@ TEST_CASE("accepted drafts are those of the plan, and one token follows them") {
     }
 }
 
+TEST_CASE("accepted drafts of a tree follow each other, and masks are those of their rows") {
+    BatchPlan plan = entries_with_drafts();
+    // Drafts 8 and 9 both follow 7.
+    plan.extras[0].drafts.parents = {0, 1, 1};
+    const auto words = static_cast<size_t>((kVocab + 31) / 32);
+    plan.extras[0].token_mask.assign(4 * words, ~uint32_t{0});
+    StepResult result = accepted_drafts();
+    result.sequences[0].token_ids = {7, 9, 10};
+    result.extras[0].accepted_rows = {1, 3};
+    check_step_result(plan, result, kVocab);
+    plan.extras[0].token_mask[2 * words] = 0;  // of draft 8
+    check_step_result(plan, result, kVocab);
+    plan.extras[0].token_mask[3 * words] = 0;
+    CHECK_THROWS_AS(check_step_result(plan, result, kVocab), Error);
+    plan.extras[0].token_mask.clear();
+    result.extras[0].accepted_rows = {1, 2};
+    CHECK_THROWS_AS(check_step_result(plan, result, kVocab), Error);
+    result.sequences[0].token_ids = {8, 9, 10};
+    result.extras[0].accepted_rows = {2, 3};
+    CHECK_THROWS_AS(check_step_result(plan, result, kVocab), Error);
+}
+
 TEST_CASE("any other answer is refused") {
     const std::vector<std::function<void(StepResult&)>> changes = {
         [](StepResult& result) { result.plan_number = 4; },

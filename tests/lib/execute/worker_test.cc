@@ -75,17 +75,16 @@ class Steps {
     }
 
     // From position `first`, where the last known token is, with drafts after it.
-    BatchPlan decode(SequenceId sequence, int32_t first, std::vector<int32_t> drafts = {}) {
+    BatchPlan decode(SequenceId sequence, int32_t first, DraftTokens drafts = {}) {
         BatchPlan plan;
         plan.number = ++number_;
         PlanEntry& entry = plan.entries.emplace_back();
         entry.sequence = sequence;
         entry.first = first;
-        entry.count = 1 + static_cast<int32_t>(drafts.size());
+        entry.count = 1 + drafts.size();
         entry.output = OutputKind::sample;
         if (!drafts.empty()) {
-            plan.extras.push_back(
-                {.entry = 0, .drafts = {std::move(drafts), {}}, .token_mask = {}});
+            plan.extras.push_back({.entry = 0, .drafts = std::move(drafts), .token_mask = {}});
         }
         return plan;
     }
@@ -120,14 +119,14 @@ struct Generated {
 };
 
 // Gives the drafts for a sequence that has generated so far.
-using Propose = std::function<std::vector<int32_t>(const std::vector<int32_t>& generated)>;
+using Propose = std::function<DraftTokens(const std::vector<int32_t>& generated)>;
 
 Generated generate(Steps& steps, const SamplingParams& sampling, const Propose& propose) {
     Generated generated;
     generated.add(steps.worker.execute(steps.prefill(0, sampling)).sequences[0]);
     while (static_cast<int32_t>(generated.token_ids.size()) < kTokens) {
         const auto first = static_cast<int32_t>(generated.token_ids.size()) + 3;
-        const std::vector<int32_t> drafts = propose(generated.token_ids);
+        const DraftTokens drafts = propose(generated.token_ids);
         const StepResult result = steps.worker.execute(steps.decode(0, first, drafts));
         const size_t num_tokens = result.sequences[0].token_ids.size();
         REQUIRE(result.extras.size() == (drafts.empty() ? 0 : 1));
@@ -143,10 +142,32 @@ Generated generate(Steps& steps, const SamplingParams& sampling, const Propose& 
 // The next `count` of `tokens`; each `wrong_each`th position is wrong.
 Propose next_of(const std::vector<int32_t>& tokens, size_t count, size_t wrong_each) {
     return [&tokens, count, wrong_each](const std::vector<int32_t>& generated) {
-        std::vector<int32_t> drafts;
+        DraftTokens drafts;
         for (size_t i = generated.size(); i < std::min(generated.size() + count, tokens.size());
              ++i) {
-            drafts.push_back((i + 1) % wrong_each == 0 ? tokens[i] + 1 : tokens[i]);
+            drafts.token_ids.push_back((i + 1) % wrong_each == 0 ? tokens[i] + 1 : tokens[i]);
+        }
+        return drafts;
+    };
+}
+
+// A tree of the next `depth` of `tokens`, each behind `others` wrong ones that follow the same row
+// and have a wrong one behind them.
+Propose tree_of(const std::vector<int32_t>& tokens, size_t depth, int32_t others) {
+    return [&tokens, depth, others](const std::vector<int32_t>& generated) {
+        DraftTokens drafts;
+        int32_t row = 0;
+        const auto add = [&](int32_t token, int32_t parent) {
+            drafts.token_ids.push_back(token);
+            drafts.parents.push_back(parent);
+            return drafts.size();
+        };
+        for (size_t i = generated.size(); i < std::min(generated.size() + depth, tokens.size());
+             ++i) {
+            for (int32_t other = 1; other <= others; ++other) {
+                add(tokens[i] + 1, add(tokens[i] + other, row));
+            }
+            row = add(tokens[i], row);
         }
         return drafts;
     };
@@ -171,7 +192,7 @@ void check_same(const Generated& one, const Generated& other) {
 
 void check_drafts(const DeviceChoice& device) {
     Steps steps(device);
-    const auto none = [](const std::vector<int32_t>&) { return std::vector<int32_t>(); };
+    const auto none = [](const std::vector<int32_t>&) { return DraftTokens(); };
     for (const SamplingParams& sampling : many_params()) {
         const Generated plain = generate(steps, sampling, none);
         CHECK(plain.num_steps == kTokens);
@@ -202,7 +223,7 @@ void check_masks(const DeviceChoice& device) {
         REQUIRE(first.token_ids == std::vector<int32_t>{69});
         CHECK(first.logprobs[0].top[0].logprob >= first.logprobs[0].chosen.logprob);
         // The draft 33 is what the first row may choose; the second row may choose 64 alone.
-        plan = steps.decode(0, 4, {33, 34});
+        plan = steps.decode(0, 4, {{33, 34}, {}});
         mask.assign(3 * words, 0);
         mask[1] = 1u << 1;
         mask[words + 2] = 1u;
@@ -221,11 +242,43 @@ TEST_CASE("right and wrong drafts give the tokens and logprobs of a run without 
     check_drafts({});
 }
 
+TEST_CASE("a tree gives the tokens and logprobs of a run without drafts, along one path") {
+    Steps steps;
+    const auto none = [](const std::vector<int32_t>&) { return DraftTokens(); };
+    for (const SamplingParams& sampling : many_params()) {
+        const Generated plain = generate(steps, sampling, none);
+        for (const int32_t others : {1, 2, 5}) {
+            const Generated right = generate(steps, sampling, tree_of(plain.token_ids, 4, others));
+            check_same(plain, right);
+            CHECK(right.num_steps == 4);
+        }
+        std::vector<int32_t> half = plain.token_ids;
+        for (size_t i = 2; i < half.size(); i += 3) half[i] += 7;
+        check_same(plain, generate(steps, sampling, tree_of(half, 5, 2)));
+    }
+}
+
+TEST_CASE("rows of a tree have masks of their own") {
+    Steps steps;
+    const size_t words = (static_cast<size_t>(steps.vocab()) + 31) / 32;
+    steps.worker.execute(steps.prefill(0, params_of(0.0f)));
+    // 33 is chosen, of rows 1 and 2 the second; behind it 64, which is row 3.
+    BatchPlan plan = steps.decode(0, 4, {{32, 33, 64}, {0, 0, 2}});
+    std::vector<uint32_t> mask(4 * words, 0);
+    mask[1] = 1u << 1;
+    mask[2 * words + 2] = 1u;
+    mask[3 * words] = 1u << 3;
+    plan.extras[0].token_mask = mask;
+    const StepResult result = steps.worker.execute(plan);
+    CHECK(result.sequences[0].token_ids == std::vector<int32_t>{33, 64, 3});
+    CHECK(result.extras[0].accepted_rows == std::vector<int32_t>{2, 3});
+}
+
 TEST_CASE("chains longer than the rows of logits at one time are verified across them") {
     Steps steps;
     steps.worker.execute(steps.prefill(0, params_of(0.0f)));
     const std::vector<int32_t> many(40, 5);
-    const StepResult result = steps.worker.execute(steps.decode(0, 4, many));
+    const StepResult result = steps.worker.execute(steps.decode(0, 4, {many, {}}));
     CHECK(result.sequences[0].token_ids.size() == result.extras[0].accepted_rows.size() + 1);
 }
 

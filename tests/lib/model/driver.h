@@ -35,11 +35,18 @@ class Driver {
         for (size_t group = 0; group < groups.size(); ++group) {
             for (const int32_t layer : groups[group].layers) {
                 KvLayer& kv = layers_[static_cast<size_t>(layer)];
+                kv.group = static_cast<int32_t>(group);
+                if (groups[group].kind == CacheLayout::Kind::state) {
+                    // A sequence's slot has the number of its first block.
+                    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+                    kv.state =
+                        storage(DType::f32, {num_blocks_, groups[group].state_bytes / kBytes});
+                    continue;
+                }
                 kv.keys = storage(kv_dtype, {num_blocks_, groups[group].kv_heads,
                                              groups[group].head_dim, block_size_});
                 kv.values = storage(kv_dtype, {num_blocks_, groups[group].kv_heads, block_size_,
                                                groups[group].head_dim});
-                kv.group = static_cast<int32_t>(group);
             }
         }
     }

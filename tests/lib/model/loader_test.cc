@@ -361,7 +361,7 @@ TEST_CASE("loader: unknown and quantized models are refused before their weights
     llama.check_refused(ErrorKind::bad_data, {"mish", "gelu_new"});
     llama.config["hidden_act"] = "silu";
     llama.config["quantization_config"] = {{"quant_method", "exl2"}};
-    llama.check_refused(ErrorKind::bad_data, {"config.json", "exl2", "awq, gptq and fp8"});
+    llama.check_refused(ErrorKind::bad_data, {"config.json", "exl2", "gptq, fp8 and mxfp4"});
     llama.config["quantization_config"] = {{"quant_method", "awq"}};
     llama.refuses_quantized = true;
     llama.check_refused(ErrorKind::bad_data, {"--quantization none refuses"});

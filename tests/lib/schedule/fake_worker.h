@@ -68,6 +68,7 @@ class FakeWorker {
     FakeWorker(const CacheConfig& cache, TokenRule rule)
         : block_size_(cache.block_size), rule_(rule) {
         for (const CacheGroupConfig& group : cache.groups) {
+            is_state_.push_back(group.kind == CacheGroupKind::state);
             slots_.emplace_back(group.num_blocks, cache.block_size, group.window);
             host_slots_.emplace_back(std::max(1, group.num_host_blocks), cache.block_size, 0);
         }
@@ -186,8 +187,9 @@ class FakeWorker {
         const auto entry = std::ranges::find(plan.entries, added.sequence, &PlanEntry::sequence);
         known.next = entry == plan.entries.end() ? 0 : entry->first;
         // What is not computed now lies in the blocks it comes with.
-        for (const auto& table : known.tables) {
-            wrong += known.next > static_cast<int32_t>(table.size()) * block_size_;
+        for (size_t group = 0; group < slots_.size() && group < known.tables.size(); ++group) {
+            const auto size = static_cast<int32_t>(known.tables[group].size());
+            wrong += !is_state_[group] && known.next > size * block_size_;
         }
         wrong += known.next >= static_cast<int32_t>(known.tokens.size());
         // Hidden states are nowhere but in the worker.
@@ -224,14 +226,23 @@ class FakeWorker {
             return step;
         }
         if (!drafts.empty()) wrong += entry.output != OutputKind::sample;
-        for (const int32_t token : drafts.token_ids) append_token(known, token);
+        const bool branches = drafts.branches();
+        if (!branches) {
+            for (const int32_t token : drafts.token_ids) append_token(known, token);
+        }
         for (size_t group = 0; group < slots_.size(); ++group) {
-            visit(slots_[group], known.tables[group], known, entry.first, end);
             const auto& table = known.tables[group];
+            if (is_state_[group]) {
+                update_state(slots_[group], table, known, entry.first, end);
+                named.blocks[group].insert(table.begin(), table.end());
+                continue;
+            }
+            visit(slots_[group], table, known, entry.first, branches ? num_known : end);
+            wrong += static_cast<int32_t>(table.size()) * block_size_ < end;
             const auto read = table.begin() + slots_[group].first_read(entry.first) / block_size_;
             named.blocks[group].insert(read, table.end());
         }
-        if (!drafts.empty()) {
+        if (!drafts.empty() && !branches) {
             known.tokens.resize(static_cast<size_t>(num_known));
             known.digests.resize(static_cast<size_t>(num_known));
         }
@@ -250,14 +261,26 @@ class FakeWorker {
         return step;
     }
 
-    // The accepted drafts, then the token after them.
+    // The accepted drafts, then the token after them. Those of a tree go to their positions.
     void choose_tokens(Known& known, const DraftTokens& drafts, SequenceStep& step) {
         size_t num_accepted = 0;
+        int32_t last = 0;
+        const auto child = [&] {
+            for (int32_t row = last + 1; row <= drafts.size(); ++row) {
+                const int32_t token = drafts.token_ids[static_cast<size_t>(row - 1)];
+                if (drafts.parent(row) == last && token == step.token_ids.back()) return row;
+            }
+            return 0;
+        };
         while (true) {
             step.token_ids.push_back(rule_.next(known.digests.back(), known.index));
             append_token(known, step.token_ids.back());
-            if (num_accepted == drafts.token_ids.size()) break;
-            if (drafts.token_ids[num_accepted] != step.token_ids.back()) break;
+            last = child();
+            if (last == 0) break;
+            for (size_t group = 0; group < slots_.size() && drafts.branches(); ++group) {
+                slots_[group].write(known.tables[group], known.next,
+                                    known.digests[static_cast<size_t>(known.next)]);
+            }
             ++num_accepted;
             ++known.next;
         }
@@ -299,7 +322,23 @@ class FakeWorker {
         for (int32_t p = first; p < end; ++p) wrong += !slots.reads_well(table, p, known.digests);
     }
 
+    // The state before the first position becomes the one after the last; it lies where position 0
+    // would.
+    void update_state(KvSlots& slots, const std::vector<BlockId>& table, const Known& known,
+                      int32_t first, int32_t end) {
+        if (table.size() != 1) {
+            ++wrong;
+            return;
+        }
+        const auto digest = [&](int32_t next) {
+            return known.digests[static_cast<size_t>(next - 1)];
+        };
+        if (first > 0) wrong += slots.holds(table, 0) != digest(first);
+        slots.write(table, 0, digest(end));
+    }
+
     int32_t block_size_;
+    std::vector<bool> is_state_;
     TokenRule rule_;
     std::vector<KvSlots> slots_;
     std::vector<KvSlots> host_slots_;

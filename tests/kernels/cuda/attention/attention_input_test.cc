@@ -12,6 +12,7 @@ struct Case {
     DType activation, weight, stored;
     int64_t heads, kv_heads, head_dim, rotary, gap;
     bool norms;
+    ops::RopePairs pairs = ops::RopePairs::halves;
 };
 
 bool same(const Buffer& a, const Buffer& b) {
@@ -65,6 +66,7 @@ void check_input(const Case& test) {
     if (half > 0) {
         options.cosines = testing::view(cosines, {kTokens, half});
         options.sines = testing::view(sines, {kTokens, half});
+        options.pairs = test.pairs;
     }
     cuda::attention_input(context, options, projected.matrix(kTokens, width, width + test.gap),
                           testing::view(slots, {kTokens}), cache(keys), cache(values));
@@ -78,8 +80,8 @@ void check_input(const Case& test) {
         cuda::rms_norm(context, k, options.key_norm, options.key_norm_options, k);
     }
     if (half > 0) {
-        cuda::rope(context, options.cosines, options.sines, q);
-        cuda::rope(context, options.cosines, options.sines, k);
+        cuda::rope(context, options.cosines, options.sines, options.pairs, q);
+        cuda::rope(context, options.cosines, options.sines, options.pairs, k);
     }
     cuda::write_kv(context, k, v, testing::view(slots, {kTokens}), cache(expected_keys),
                    cache(expected_values), scales(expected_key_scales, expected_value_scales));
@@ -107,6 +109,11 @@ TEST_CASE("cuda: attention's input has the bits of the separate ops") {
             check_input({activation, DType::bf16, DType::f8_e4m3, 2, 2, 64, 32, 0, true});
             check_input({activation, DType::bf16, DType::i8, 3, 2, 64, 32, 0, true});
             check_input({activation, DType::f32, DType::i8, 2, 1, 22, 12, 3, false});
+            constexpr auto kInterleaved = ops::RopePairs::interleaved;
+            check_input(
+                {activation, DType::bf16, DType::bf16, 4, 2, 128, 128, 0, true, kInterleaved});
+            check_input({activation, DType::f32, DType::f32, 3, 1, 22, 10, 3, true, kInterleaved});
+            check_input({activation, DType::f16, activation, 2, 2, 64, 32, 8, false, kInterleaved});
         }
     });
 }

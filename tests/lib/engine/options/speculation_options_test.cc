@@ -43,6 +43,33 @@ TEST_CASE("speculation options: of one limit alone, the other follows") {
     CHECK(read(R"({"prompt_lookup_min": 9})").prompt_lookup_max == 9);
 }
 
+TEST_CASE("speculation options: trees, of methods that draft by a model") {
+    const SpeculationConfig tree = read(
+        R"({"model": "heads/demo", "num_speculative_tokens": 5, "tree_width": 4,
+            "tree_tokens": 12})");
+    CHECK(tree.is_tree());
+    CHECK(tree.most_drafts() == 12);
+    CHECK(read(R"({"model": "m", "num_speculative_tokens": 3, "tree_width": 2})").most_drafts() ==
+          6);
+    CHECK(read(R"({"model": "m", "tree_width": 10})").most_drafts() == 32);
+    CHECK(read(R"({"model": "m", "tree_width": 1})").most_drafts() == 4);
+    const auto refused = [](const char* config, const char* what) {
+        const std::string said = refusal(
+            {.config = config, .method = "auto", .draft_model = {}, .num_speculative_tokens = {}});
+        CAPTURE(said);
+        return said.find(what) != std::string::npos;
+    };
+    CHECK(refused(R"({"tree_width": 2})", "tree_width is of methods that draft by a model"));
+    CHECK(refused(R"({"method": "suffix", "tree_tokens": 8})", "'suffix' proposes a chain"));
+    CHECK(refused(R"({"model": "m", "tree_tokens": 8})", "tree_width is 1"));
+    CHECK(
+        refused(R"({"model": "m", "tree_width": 0})", "tree_width is 0; it must be from 1 to 16"));
+    CHECK(
+        refused(R"({"model": "m", "num_speculative_tokens": 32, "tree_width": 3})", "from 1 to 2"));
+    CHECK(refused(R"({"model": "m", "tree_width": 4, "tree_tokens": 33})", "tree_tokens is 33"));
+    CHECK(refused(R"({"model": "m", "tree_width": 4, "tree_tokens": 0})", "tree_tokens is 0"));
+}
+
 TEST_CASE("speculation options: short forms") {
     const SpeculationConfig config =
         speculation_settings(

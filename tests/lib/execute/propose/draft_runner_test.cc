@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "kernels/host/thread_pool.h"
+#include "lib/decode/sampler.h"
 #include "lib/execute/propose/head_proposer.h"
 #include "lib/execute/propose/proposer_methods.h"
 #include "lib/execute/worker.h"
@@ -52,7 +53,6 @@ std::unique_ptr<ModelProposer> load_proposer(const Case& where, const ModelConfi
     setup.method = where.method;
     setup.model = options_of(where.drafts, threads);
     setup.target_directory = where.target;
-    setup.num_drafts = kDrafts;
     return make_proposer(setup, target, ProposerUse::runs);
 }
 
@@ -73,15 +73,17 @@ struct Text {
     std::vector<int32_t> table;
     int32_t computed = 0;
     Tokens drafts;
+    std::vector<int32_t> parents = {};  // of a tree
 };
 
 class Steps {
   public:
-    explicit Steps(const Case& where, int32_t max_num_batched_tokens = 64)
+    explicit Steps(const Case& where, int32_t max_num_batched_tokens = 64,
+                   DraftShape shape = {kDrafts, 1})
         : model_(load_model(options_of(where.target, threads_))), config_(model_->config()) {
         auto proposer = load_proposer(where, config_, threads_);
         worker_.emplace(std::move(model_), small_config(max_num_batched_tokens), threads_,
-                        ComputeDevice{}, std::move(proposer), kDrafts);
+                        ComputeDevice{}, std::move(proposer), shape);
     }
 
     Worker& worker() { return *worker_; }
@@ -112,7 +114,7 @@ class Steps {
             entry.output = OutputKind::sample;
             entry.count += static_cast<int32_t>(text.drafts.size());
             plan_.extras.push_back({.entry = static_cast<uint32_t>(plan_.entries.size()) - 1,
-                                    .drafts = {text.drafts, {}},
+                                    .drafts = {text.drafts, text.parents},
                                     .token_mask = {},
                                     .num_next_drafts = num_wanted});
         }
@@ -139,9 +141,11 @@ class Steps {
             // Rejected drafts are computed again.
             if (!chosen.empty()) text.computed = static_cast<int32_t>(text.tokens.size()) - 1;
             text.drafts.clear();
+            text.parents.clear();
         }
         for (const StepExtras& extras : result.extras) {
             planned_[extras.entry]->drafts = extras.next_drafts.token_ids;
+            planned_[extras.entry]->parents = extras.next_drafts.parents;
         }
         plan_ = {};
         planned_.clear();
@@ -163,31 +167,37 @@ class Steps {
 // Greedy tokens after a text, by the method without a worker.
 using Reference = std::function<Tokens(const Tokens& tokens, int32_t count)>;
 
-int32_t likeliest(const std::vector<float>& logits, size_t rows) {
-    const auto first = logits.end() - static_cast<std::ptrdiff_t>(logits.size() / rows);
-    return static_cast<int32_t>(std::max_element(first, logits.end()) - first);
+// The likeliest tokens after a text and what is drafted behind it, best first, by the method
+// without a worker.
+using Following = std::function<std::vector<TokenLogprob>(const Tokens& tokens, const Tokens& path,
+                                                          int32_t count)>;
+
+std::vector<TokenLogprob> best_of(const std::vector<float>& logits, size_t rows, int32_t count) {
+    SamplerScratch scratch;
+    std::vector<TokenLogprob> best;
+    const size_t columns = logits.size() / rows;
+    CHECK_FALSE(find_candidates(std::span(logits).last(columns), count, scratch, best));
+    return best;
 }
 
-Reference reference_of_model(const Case& where, ThreadPool& threads) {
+Following following_of_model(const Case& where, ThreadPool& threads) {
     std::shared_ptr<Model> model = load_model(options_of(where.drafts, threads));
-    return [model, &threads](const Tokens& tokens, int32_t count) {
+    return [model, &threads](const Tokens& tokens, const Tokens& path, int32_t count) {
         test::Driver driver(*model, threads, DType::f32, 16, 0, 64);
         Tokens all = tokens;
-        for (int32_t i = 0; i < count; ++i) {
-            all.push_back(likeliest(driver.logits_of(all, 0), all.size()));
-        }
-        return Tokens(all.end() - count, all.end());
+        all.insert(all.end(), path.begin(), path.end());
+        return best_of(driver.logits_of(all, 0), all.size(), count);
     };
 }
 
 // Rows of the target's states join the tokens after them; then the head goes on with its own.
-Reference reference_of_head(const Case& where, ThreadPool& threads) {
+Following following_of_head(const Case& where, ThreadPool& threads) {
     std::shared_ptr<Model> target = load_model(options_of(where.target, threads));
     std::shared_ptr<DraftHead> head = load_draft_head({.directory = where.drafts,
                                                        .target_directory = where.target,
                                                        .dtype = DType::f32,
                                                        .threads = &threads});
-    return [target, head, &threads](const Tokens& tokens, int32_t count) {
+    return [target, head, &threads](const Tokens& tokens, const Tokens& path, int32_t count) {
         test::Driver states(*target, threads, DType::f32, 16, 0, 64);
         const Tokens before(tokens.begin(), tokens.end() - 1);
         const Tokens after(tokens.begin() + 1, tokens.end());
@@ -198,16 +208,62 @@ Reference reference_of_head(const Case& where, ThreadPool& threads) {
             driver.step(after, head->config().fuses() ? states.aux_hidden_of(before, layers)
                                                       : states.hidden_of(before));
         size_t num_rows = after.size();
-        Tokens drafts;
-        while (true) {
-            drafts.push_back(head->target_id(likeliest(rows.logits, num_rows)));
-            if (std::ssize(drafts) == count) return drafts;
+        for (const int32_t& token : path) {
             const auto width = static_cast<std::ptrdiff_t>(rows.states.size() / num_rows);
             const std::vector<float> last(rows.states.end() - width, rows.states.end());
-            rows = driver.draft({&drafts.back(), 1}, last);
+            rows = driver.draft({&token, 1}, last);
             num_rows = 1;
         }
+        std::vector<TokenLogprob> best = best_of(rows.logits, num_rows, count);
+        for (TokenLogprob& one : best) one.token_id = head->target_id(one.token_id);
+        return best;
     };
+}
+
+Following following_of(const Case& where, ThreadPool& threads) {
+    return std::string(where.method) == "draft_model" ? following_of_model(where, threads)
+                                                      : following_of_head(where, threads);
+}
+
+// EAGLE-2's tree as it is published: the best of each level go on, and the best of all stay.
+DraftTokens tree_after(const Tokens& tokens, const Following& following, DraftShape shape,
+                       int32_t count) {
+    struct Node {
+        Tokens path;
+        size_t parent;
+        float logprob;
+    };
+    std::vector<Node> nodes{{{}, 0, 0.0f}};
+    std::vector<size_t> level{0};
+    for (int32_t depth = 0; depth < shape.depth; ++depth) {
+        std::vector<size_t> next;
+        for (const size_t parent : level) {
+            const Tokens path = nodes[parent].path;
+            for (const TokenLogprob& child : following(tokens, path, shape.width)) {
+                Node node{path, parent, nodes[parent].logprob + child.logprob};
+                node.path.push_back(child.token_id);
+                next.push_back(nodes.size());
+                nodes.push_back(node);
+            }
+        }
+        std::ranges::stable_sort(next, std::ranges::greater{},
+                                 [&](size_t node) { return nodes[node].logprob; });
+        next.resize(std::min(next.size(), static_cast<size_t>(shape.width)));
+        level = next;
+    }
+    std::vector<size_t> order;
+    for (size_t node = 1; node < nodes.size(); ++node) order.push_back(node);
+    std::ranges::stable_sort(order, std::ranges::greater{},
+                             [&](size_t node) { return nodes[node].logprob; });
+    order.resize(std::min(order.size(), static_cast<size_t>(count)));
+    DraftTokens drafts;
+    for (const size_t node : order) {
+        const auto parent = std::ranges::find(order, nodes[node].parent);
+        drafts.token_ids.push_back(nodes[node].path.back());
+        drafts.parents.push_back(
+            parent == order.end() ? 0 : static_cast<int32_t>(parent - order.begin()) + 1);
+    }
+    return drafts;
 }
 
 // A model with the hidden size and the vocabulary of the fixture's next-token layer.
@@ -234,8 +290,13 @@ std::vector<Case> cases() {
 }
 
 Reference reference_of(const Case& where, ThreadPool& threads) {
-    return std::string(where.method) == "draft_model" ? reference_of_model(where, threads)
-                                                      : reference_of_head(where, threads);
+    return [following = following_of(where, threads)](const Tokens& tokens, int32_t count) {
+        Tokens drafts;
+        while (std::ssize(drafts) < count) {
+            drafts.push_back(following(tokens, drafts, 1).front().token_id);
+        }
+        return drafts;
+    };
 }
 
 Tokens prompt_of(int32_t length, int32_t seed) {
@@ -273,6 +334,33 @@ TEST_CASE("drafts are what the model or head says by itself") {
             CHECK(std::ssize(one.drafts) == wanted_one);
             CHECK(std::ssize(two.drafts) == wanted_two);
             CHECK(result.draft_ms > 0.0);
+        }
+    }
+}
+
+TEST_CASE("trees are those of the model or head by itself") {
+    constexpr DraftShape shape{3, 3};
+    for (const Case& where : cases()) {
+        CAPTURE(where.drafts.string());
+        Steps steps(where, 64, shape);
+        const Following following = following_of(where, steps.threads());
+        Text one = steps.add(prompt_of(9, 1));
+        Text two = steps.add(prompt_of(6, 2));
+        steps.compute(one, 7);
+        steps.compute(two, 1);
+        steps.run();
+        for (int step = 0; step < 4; ++step) {
+            CAPTURE(step);
+            for (const Text* text : {&one, &two}) {
+                const auto count = static_cast<int32_t>(text->drafts.size());
+                REQUIRE(count > 0);
+                CHECK(DraftTokens{text->drafts, text->parents} ==
+                      tree_after(text->tokens, following, shape, count));
+            }
+            steps.compute(two, 10 - 3 * step);
+            steps.compute(one, 8 + step);
+            steps.run();
+            CHECK(std::ssize(two.drafts) == 10 - 3 * step);
         }
     }
 }
@@ -402,7 +490,7 @@ TEST_CASE("a model with a next-token layer drafts for itself") {
     steps.compute(text, kDrafts);
     CHECK(steps.run().sequences[0].token_ids.at(0) == next.at(0));
     const auto logits = test::values_of<float>(file, "logits");
-    CHECK(text.drafts.at(0) == likeliest(logits, wide.size()));
+    CHECK(text.drafts.at(0) == best_of(logits, wide.size(), 1).front().token_id);
     CHECK(text.drafts == reference_of(where, steps.threads())(text.tokens, kDrafts));
 }
 
@@ -417,9 +505,10 @@ TEST_CASE("scratch for the largest step is there from the beginning") {
         const auto planned = make_proposer(setup, target, ProposerUse::plans);
         const auto loaded = make_proposer(setup, target, ProposerUse::runs);
         const LargestStep step{64, 16, 2, {}, DType::f32};
-        const size_t bytes = DraftRunner::scratch_bytes(*planned, target.hidden_size, step, 4);
+        const size_t bytes = DraftRunner::scratch_bytes(*planned, target.hidden_size, step, 4, 1);
         CHECK(bytes > 0);
-        CHECK(bytes == DraftRunner::scratch_bytes(*loaded, target.hidden_size, step, 4));
+        CHECK(bytes == DraftRunner::scratch_bytes(*loaded, target.hidden_size, step, 4, 1));
+        CHECK(bytes < DraftRunner::scratch_bytes(*loaded, target.hidden_size, step, 4, 40));
         CHECK(planned->weight_bytes() == loaded->weight_bytes());
     }
 }

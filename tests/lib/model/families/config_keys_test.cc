@@ -30,10 +30,11 @@ ModelConfig parse(const json& document) {
 
 std::string text_of(const RopeConfig& rope) {
     return fmt::format(
-        "{} {} {} {} {} {} {} {} {} {} {} {}", rope.theta, rope.partial_rotary_factor, rope.kind,
-        rope.factor, rope.low_frequency_factor, rope.high_frequency_factor,
+        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}", rope.theta, rope.partial_rotary_factor,
+        rope.kind, rope.factor, rope.low_frequency_factor, rope.high_frequency_factor,
         rope.original_max_positions, rope.attention_factor.value_or(-1.0), rope.beta_fast,
-        rope.truncate, fmt::join(rope.short_factor, ","), fmt::join(rope.long_factor, ","));
+        rope.truncate, fmt::join(rope.short_factor, ","), fmt::join(rope.long_factor, ","),
+        rope.alpha.value_or(-1.0), rope.query_beta);
 }
 
 // All that a model is made from.
@@ -52,6 +53,18 @@ std::string text_of(const ModelConfig& config) {
                         config.logit_soft_cap, config.num_experts, config.experts_per_token,
                         config.expert_intermediate_size, config.normalize_expert_weights,
                         fmt::join(config.sparse_layers, ","), dtype_name(config.dtype));
+    if (config.linear_attention) {
+        const LinearAttentionConfig& linear = *config.linear_attention;
+        text +=
+            fmt::format(" {} {} {} {} {} {}", linear.key_heads, linear.value_heads, linear.key_dim,
+                        linear.value_dim, linear.conv_taps, fmt::join(linear.layers, ","));
+    }
+    text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {}", config.embedding_scale,
+                        config.residual_scale, config.logit_scale,
+                        fmt::join(config.rotated_layers, ","), config.query_key_norm,
+                        config.shared_expert_intermediate_size, config.num_expert_groups,
+                        config.expert_groups_per_token, config.expert_weight_scale,
+                        config.swiglu_alpha, config.swiglu_limit);
     return text + fmt::format(" {} {} {} {} {}", fmt::join(config.eos_token_ids, ","),
                               config.bos_token_id.value_or(-1), config.quantized,
                               config.sliding_rope ? text_of(*config.sliding_rope) : "",
@@ -101,7 +114,9 @@ TEST_CASE("config keys: what every family says by default gives no note") {
 bool says_nothing_now(const ModelConfig& config, const std::string& key) {
     const bool is_of_windows = key == "sliding_window" || key == "max_window_layers" ||
                                key == "layer_types" || key == "use_sliding_window";
-    return (config.sliding_window == 0 && is_of_windows) || key == "architectures" ||
+    // Lists of layers decide over these.
+    const bool is_decided = key == "sliding_window_pattern" || key == "no_rope_layer_interval";
+    return (config.sliding_window == 0 && is_of_windows) || is_decided || key == "architectures" ||
            key == "model_type" || (config.is_multi_part && key == "tie_word_embeddings") ||
            (config.is_multi_part && is_of_other_part(key));
 }
@@ -129,7 +144,7 @@ TEST_CASE("config keys: one that no family knows is named, in every section") {
         const bool is_nested = &text_section(document) != &document;
         json changed = document;
         json& section = is_nested ? changed["text_config"] : changed;
-        section["attention_multiplier"] = 0.5;
+        section["attention_dilation"] = 0.5;
         const bool has_rope = section.contains("rope_parameters");
         const bool is_by_layer = has_rope && section["rope_parameters"].contains("full_attention");
         if (is_by_layer) {
@@ -139,7 +154,7 @@ TEST_CASE("config keys: one that no family knows is named, in every section") {
         }
         const std::string notes = fmt::format("{}", fmt::join(parse(changed).notes, "\n"));
         CAPTURE(notes);
-        CHECK(notes.find("config.json: not used: attention_multiplier") != std::string::npos);
+        CHECK(notes.find("config.json: not used: attention_dilation") != std::string::npos);
         if (has_rope)
             CHECK(notes.find(is_by_layer ? "rope_parameters.full_attention.swing"
                                          : "rope_parameters.swing") != std::string::npos);

@@ -45,6 +45,53 @@ json changed(json document, const json& changes) {
     return document;
 }
 
+TEST_CASE("config: layers with linear attention are listed, or all but every nth") {
+    const json hybrid = changed(llama(), {{"model_type", "qwen3_5_text"},
+                                          {"architectures", {"Qwen3_5ForCausalLM"}},
+                                          {"head_dim", 16},
+                                          {"linear_num_key_heads", 2},
+                                          {"linear_num_value_heads", 6},
+                                          {"linear_key_head_dim", 8},
+                                          {"linear_value_head_dim", 12},
+                                          {"linear_conv_kernel_dim", 3}});
+    const ModelConfig every = parse(hybrid);
+    REQUIRE(every.linear_attention);
+    CHECK(every.linear_attention->layers == std::vector<bool>{true, true, true, false});
+    CHECK(every.linear_attention->value_heads == 6);
+    CHECK(every.linear_attention->conv_taps == 3);
+    CHECK(every.rope.partial_rotary_factor == 0.25);
+    CHECK(every.is_linear(0));
+    CHECK_FALSE(every.is_linear(3));
+    CHECK(parse(changed(hybrid, {{"full_attention_interval", 2}})).linear_attention->layers ==
+          std::vector<bool>{true, false, true, false});
+    const json types = {"full_attention", "linear_attention", "full_attention", "full_attention"};
+    CHECK(parse(changed(hybrid, {{"layer_types", types}})).linear_attention->layers ==
+          std::vector<bool>{false, true, false, false});
+    CHECK(parse(changed(hybrid, {{"partial_rotary_factor", 0.5}})).rope.partial_rotary_factor ==
+          0.5);
+    const json rope = {{"rope_type", "default"}, {"partial_rotary_factor", 1.0}};
+    CHECK(parse(changed(hybrid, {{"rope_parameters", rope}, {"partial_rotary_factor", 0.5}}))
+              .rope.partial_rotary_factor == 1.0);
+    const json odd = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
+    CHECK_THROWS_AS(parse(changed(hybrid, {{"layer_types", odd}})), Error);
+    CHECK_THROWS_AS(parse(changed(hybrid, {{"layer_types", {"full_attention"}}})), Error);
+    CHECK_THROWS_AS(parse(changed(hybrid, {{"linear_num_value_heads", 3}})), Error);
+    CHECK_THROWS_AS(parse(changed(hybrid, {{"linear_conv_kernel_dim", 1}})), Error);
+    CHECK_FALSE(parse(llama()).linear_attention);
+
+    const ModelConfig next = parse(changed(hybrid, {{"model_type", "qwen3_next"},
+                                                    {"architectures", {"Qwen3NextForCausalLM"}},
+                                                    {"num_experts", 4},
+                                                    {"num_experts_per_tok", 2},
+                                                    {"mlp_only_layers", {1}}}));
+    CHECK(next.num_experts == 4);
+    CHECK(next.shared_expert_intermediate_size == 512);
+    CHECK(next.expert_intermediate_size == 512);
+    CHECK(next.sparse_layers == std::vector<bool>{true, false, true, true});
+    CHECK(parse(changed(llama(), {{"shared_expert_intermediate_size", 8}}))
+              .shared_expert_intermediate_size == 0);
+}
+
 TEST_CASE("config: llama, and what it leaves unsaid") {
     const ModelConfig config = parse(llama());
     CHECK(config.architecture == "LlamaForCausalLM");

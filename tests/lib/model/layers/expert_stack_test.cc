@@ -43,7 +43,7 @@ std::vector<ExpertLinears> linears() {
 MoeMlp one_by_one(WeightSource& source, int64_t per_token) {
     MoeMlp layer;
     layer.router = load_linear(source, {"router", kHidden, kExperts, false});
-    layer.experts_per_token = per_token;
+    layer.routing.experts_per_token = per_token;
     for (const ExpertLinears& expert : linears()) {
         Mlp mlp;
         mlp.in = load_linear(source, std::vector<LinearSpec>{expert.gate, expert.up});
@@ -56,7 +56,7 @@ MoeMlp one_by_one(WeightSource& source, int64_t per_token) {
 MoeMlp stacked(WeightSource& source, int64_t per_token) {
     MoeMlp layer;
     layer.router = load_linear(source, {"router", kHidden, kExperts, false});
-    layer.experts_per_token = per_token;
+    layer.routing.experts_per_token = per_token;
     REQUIRE(can_stack(source, linears()));
     layer.stack = load_expert_stack(source, linears(), {ops::Activation::silu});
     source.finish();

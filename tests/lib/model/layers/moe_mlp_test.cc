@@ -22,8 +22,8 @@ constexpr int64_t kTokens = 37;
 MoeMlp make_layer(WeightSource& source, int64_t num_experts, int64_t per_token, bool normalize) {
     MoeMlp layer;
     layer.router = load_linear(source, {"router", kHidden, num_experts, false});
-    layer.experts_per_token = per_token;
-    layer.normalize_weights = normalize;
+    layer.routing.experts_per_token = per_token;
+    layer.routing.normalize_weights = normalize;
     for (int64_t expert = 0; expert < num_experts; ++expert) {
         Mlp mlp;
         const std::string name = std::to_string(expert);
@@ -57,15 +57,15 @@ std::vector<double> expected_row(const Context& context, const MoeMlp& layer,
     std::sort(order.begin(), order.end(),
               [&](size_t a, size_t b) { return weights[a] > weights[b]; });
     double chosen = 0.0;
-    for (int64_t i = 0; i < layer.experts_per_token; ++i)
+    for (int64_t i = 0; i < layer.routing.experts_per_token; ++i)
         chosen += weights[order[static_cast<size_t>(i)]];
     std::vector<double> result(kHidden);
-    for (int64_t i = 0; i < layer.experts_per_token; ++i) {
+    for (int64_t i = 0; i < layer.routing.experts_per_token; ++i) {
         const size_t expert = order[static_cast<size_t>(i)];
         std::vector<float> out(kHidden);
         layer.experts[expert].apply(context, row, ops::MatmulOutput::overwrite,
                                     TensorView(out.data(), DType::f32, {1, kHidden}));
-        const double weight = weights[expert] / (layer.normalize_weights ? chosen : sum);
+        const double weight = weights[expert] / (layer.routing.normalize_weights ? chosen : sum);
         for (size_t column = 0; column < out.size(); ++column)
             result[column] += weight * out[column];
     }

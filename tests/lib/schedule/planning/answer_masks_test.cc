@@ -235,6 +235,22 @@ TEST_CASE("answer masks: drafts are cut where the constraint refuses them, and e
     CHECK(simulation.all_well());
 }
 
+TEST_CASE("answer masks: branches are cut where the constraint refuses them") {
+    ListConstraint constraint({5, 6, 7});
+    // 5 and 9 first; 6, then 8 behind 5; 7 behind 6, 1 behind 9, 2 behind 7, which ends it.
+    DraftTokens drafts{{5, 9, 6, 8, 7, 1, 2}, {0, 0, 1, 1, 3, 2, 5}};
+    drop_refused(constraint, drafts);
+    CHECK(drafts == DraftTokens{{5, 6, 7}, {0, 1, 2}});
+    CHECK_FALSE(constraint.has_ended());
+    CHECK(constraint.accept(5));
+    drafts = {{9, 6, 7, 8}, {0, 0, 2, 2}};
+    drop_refused(constraint, drafts);
+    CHECK(drafts == DraftTokens{{6, 7}, {0, 1}});
+    drafts = {{6, 7, 8}, {}};
+    drop_refused(constraint, drafts);
+    CHECK(drafts == DraftTokens{{6, 7}, {}});
+}
+
 TEST_CASE("answer masks: a token that the constraint refuses ends that sequence alone") {
     Request request = held(1, 6, 8);
     std::vector<int32_t> tokens = expected_tokens(request, 0, kRule, 128);
@@ -260,9 +276,12 @@ TEST_CASE("answer masks: each sequence of a request has a position of its own") 
     one.constraint = request.constraint->begin();
     const auto other = request.constraint->begin();
     CHECK(advance_constraint(one, std::vector<int32_t>{5, 6}));
-    CHECK(num_allowed(*one.constraint, {.token_ids = {7, 8}, .parents = {}}) == 1);
-    CHECK(num_allowed(*other, {.token_ids = {5, 6, 7, 8}, .parents = {}}) == 3);
-    CHECK(num_allowed(*other, {.token_ids = {5, 6}, .parents = {0, 0}}) == 0);
+    DraftTokens drafts{{7, 8}, {}};
+    drop_refused(*one.constraint, drafts);
+    CHECK(drafts == DraftTokens{{7}, {}});
+    drafts = {{5, 6, 7, 8}, {}};
+    drop_refused(*other, drafts);
+    CHECK(drafts.size() == 3);
     CHECK_FALSE(advance_constraint(one, std::vector<int32_t>{8}));
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <random>
+#include <tuple>
 #include <vector>
 
 namespace nvllm {
@@ -211,6 +212,64 @@ struct DraftingMachine {
         pending = next;
     }
 };
+
+TEST_CASE("draft lengths: of a tree as many of the most confident drafts as pay") {
+    // The i-th draft is right with these chances, whatever the others are.
+    const std::vector<double> chances = {0.8, 0.6, 0.45, 0.1, 0.05, 0.02, 0.01, 0.01};
+    for (const auto& [ms_per_row, least, most] :
+         {std::tuple{0.1, 3.5, 6.6}, std::tuple{2.0, 1.5, 3.2}, std::tuple{12.0, 0.0, 0.3}}) {
+        CAPTURE(ms_per_row);
+        DraftLengths lengths(8, true, true);
+        DraftHistory history;
+        std::mt19937 random{5};
+        int32_t pending = 0;
+        int64_t num_drafts = 0;
+        double ms = 0.0;
+        int64_t tokens = 0;
+        for (int step = 0; step < 3000; ++step) {
+            std::vector<DraftCandidate> candidates = {{&history, 8, 0}};
+            lengths.choose(candidates, 1);
+            std::vector<int32_t> rows;
+            for (int32_t i = 0; i < pending; ++i) {
+                const double drawn = std::uniform_real_distribution<>(0.0, 1.0)(random);
+                if (drawn < chances[static_cast<size_t>(i)]) rows.push_back(i + 1);
+            }
+            if (pending > 0) lengths.count_tree(history, pending, rows);
+            const double step_ms = 10.0 + ms_per_row * pending;
+            lengths.observe(1 + pending, pending, step_ms, {candidates[0].length, 0.0});
+            pending = candidates[0].length;
+            if (step < 1000) continue;
+            num_drafts += pending;
+            tokens += 1 + std::ssize(rows);
+            ms += step_ms;
+        }
+        const double mean = static_cast<double>(num_drafts) / 2000.0;
+        CHECK(mean >= least);
+        CHECK(mean <= most);
+        CHECK(static_cast<double>(tokens) / ms * 10.0 > 0.97);
+        CHECK(lengths.rank_chances(2)[1] <= lengths.rank_chances(2)[0]);
+    }
+}
+
+TEST_CASE("draft lengths: a sequence whose trees are wrong gets none, beside others") {
+    DraftLengths lengths(8, false, true);
+    std::vector<DraftHistory> histories(2);
+    for (int step = 0; step < 400; ++step) {
+        std::vector<DraftCandidate> candidates = {{&histories[0], 4, 0}, {&histories[1], 4, 0}};
+        lengths.choose(candidates, 2);
+        int32_t num_drafts = 0;
+        for (size_t i = 0; i < 2; ++i) {
+            const int32_t count = candidates[i].length;
+            num_drafts += count;
+            std::vector<int32_t> rows;
+            for (int32_t row = 1; row <= std::min(count, 2) && i == 0; ++row) rows.push_back(row);
+            if (count > 0) lengths.count_tree(histories[i], count, rows);
+        }
+        lengths.observe(2 + num_drafts, num_drafts, 10.0 + 1.0 * num_drafts);
+    }
+    CHECK(histories[0].num_drafted > 500);
+    CHECK(histories[1].num_drafted < histories[0].num_drafted / 4);
+}
 
 TEST_CASE("draft lengths: a cheap model's drafts are used, a dear one's are not") {
     // At 0.8, four drafts make 3.36 tokens in the time of a step and of four passes.

@@ -1,0 +1,128 @@
+// Kernels of layers with states: one row of a convolution, and the delta rule over some columns of
+// a head's state.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/row_kernels.h"
+#include "kernels/cpu/simd/kernels.h"
+
+namespace nvllm::cpu {
+
+template <class S>
+struct LinearAttentionKernels {
+    using Rows = RowKernels<S>;
+    using F = typename S::F;
+    static constexpr int64_t L = S::lanes;
+    // Vectors of a state's columns that are computed side by side, and sums of each, over every
+    // fourth dimension of the key: as many as hide the time that an addition takes.
+    static constexpr int kVectors = 2;
+    static constexpr int kSums = 4;
+
+    static void conv_row(const float* const* rows, const float* weight, int64_t taps, float* out,
+                         int64_t count) {
+        Rows::for_each_vector(count, [=](int64_t i, auto n) {
+            F sum = S::zero();
+            for (int64_t tap = 0; tap < taps; ++tap) {
+                if (rows[tap] == nullptr) continue;
+                sum = S::fma(Rows::load(weight + tap * count + i, n), Rows::load(rows[tap] + i, n),
+                             sum);
+            }
+            Rows::store(out + i, sum, n);
+        });
+    }
+
+    static void l2_norm(const float* x, float epsilon, float scale, float* out, int64_t count) {
+        const float squares = Rows::mean_square(x, 0.0f, count) * static_cast<float>(count);
+        const F factor = S::set(Rows::inverse_root(squares + epsilon) * scale);
+        Rows::for_each_vector(count, [=](int64_t i, auto n) {
+            Rows::store(out + i, S::mul(Rows::load(x + i, n), factor), n);
+        });
+    }
+
+    static void gate(const float* gates, const float* x, float* out, int64_t count) {
+        Rows::for_each_vector(count, [=](int64_t i, auto n) {
+            const F open = VectorMath<S>::sigmoid(Rows::load(gates + i, n));
+            Rows::store(out + i, S::mul(open, Rows::load(x + i, n)), n);
+        });
+    }
+
+    static void delta_rule(const DeltaRuleColumns& columns) {
+        int64_t first = 0;
+        for (; first + kVectors * L <= columns.columns; first += kVectors * L) {
+            rule<kVectors>(columns, first, typename Rows::Whole{});
+        }
+        for (; first + L <= columns.columns; first += L) {
+            rule<1>(columns, first, typename Rows::Whole{});
+        }
+        if (first < columns.columns) rule<1>(columns, first, columns.columns - first);
+    }
+
+  private:
+    template <int vectors>
+    static F total(const F (&sums)[kSums][vectors], int v) {
+        return S::add(S::add(sums[0][v], sums[1][v]), S::add(sums[2][v], sums[3][v]));
+    }
+
+    // All tokens over `vectors` vectors of columns, whose state stays in the first cache.
+    template <int vectors, typename N>
+    static void rule(const DeltaRuleColumns& c, int64_t first, N n) {
+        float* const state = c.state + first;
+        for (int64_t token = 0; token < c.tokens; ++token) {
+            const float* const key = c.keys + token * c.key_stride;
+            const float* const query = c.queries + token * c.query_stride;
+            const float* const value = c.values + token * c.value_stride + first;
+            float* const out = c.out + token * c.out_stride + first;
+            const F decay = S::set(c.decay[token * c.gate_stride]);
+            const F update = S::set(c.update[token * c.gate_stride]);
+            F sums[kSums][vectors] = {};
+            clear(sums);
+            for_each_dimension(c.key_dim, [&](int64_t i, int sum) {
+                const F k = S::set(key[i]);
+                for (int v = 0; v < vectors; ++v) {
+                    sums[sum][v] =
+                        S::fma(k, Rows::load(state + i * c.state_stride + v * L, n), sums[sum][v]);
+                }
+            });
+            F change[vectors];
+            for (int v = 0; v < vectors; ++v) {
+                const F expected = S::mul(decay, total<vectors>(sums, v));
+                change[v] = S::mul(update, S::sub(Rows::load(value + v * L, n), expected));
+            }
+            clear(sums);
+            for_each_dimension(c.key_dim, [&](int64_t i, int sum) {
+                const F k = S::set(key[i]);
+                const F q = S::set(query[i]);
+                float* const row = state + i * c.state_stride;
+                for (int v = 0; v < vectors; ++v) {
+                    const F old = S::mul(decay, Rows::load(row + v * L, n));
+                    const F next = S::fma(k, change[v], old);
+                    Rows::store(row + v * L, next, n);
+                    sums[sum][v] = S::fma(q, next, sums[sum][v]);
+                }
+            });
+            for (int v = 0; v < vectors; ++v) {
+                Rows::store(out + v * L, total<vectors>(sums, v), n);
+            }
+        }
+    }
+
+    template <int vectors>
+    static void clear(F (&sums)[kSums][vectors]) {
+        for (auto& sum : sums) {
+            for (F& part : sum) part = S::zero();
+        }
+    }
+
+    template <typename Body>
+    static void for_each_dimension(int64_t count, Body body) {
+        int64_t i = 0;
+        for (; i + kSums <= count; i += kSums) {
+#pragma GCC unroll 4
+            for (int sum = 0; sum < kSums; ++sum) body(i + sum, sum);
+        }
+        for (int sum = 0; i < count; ++i, ++sum) body(i, sum);
+    }
+};
+
+}  // namespace nvllm::cpu

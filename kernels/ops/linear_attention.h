@@ -1,0 +1,61 @@
+// Layers that keep one state for each sequence instead of keys and values for each token: a short
+// convolution, and the gated delta rule (Yang et al. 2024, Gated Delta Networks).
+//
+// Rows of one sequence are adjacent and in order; a sequence's state lies in a slot. Each token is
+// computed from the state that the one before it left, in one order of sums: results do not depend
+// on how a sequence is cut into steps.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/context.h"
+#include "kernels/view.h"
+
+namespace nvllm::ops {
+
+// Which rows belong to which sequence, and where its state lies. A sequence all of whose tokens are
+// in this step begins with a state of zeros, whatever its slot holds.
+struct StateRows {
+    ConstTensorView query_start_loc;  // int32 [sequences + 1]
+    ConstTensorView seq_lens;         // int32 [sequences], this step's tokens included
+    ConstTensorView slots;            // int32 [sequences, columns], of which the first counts
+};
+
+// out[t, c] = sum over j of weight[j, c] * x[t - taps + 1 + j, c], with x of the tokens before this
+// step from the state, which then holds the last taps - 1 rows of x.
+// x, out: activations [tokens, channels], of one type, rows may be strided, not the same memory;
+// weight: float32 [taps, channels]; states: float32 [slots, taps - 1, channels], slots may be
+// strided.
+void causal_conv1d(const Context& context, const ConstTensorView& x, const ConstTensorView& weight,
+                   const StateRows& rows, const TensorView& states, const TensorView& out);
+
+// out = x / sqrt(sum(x²) + epsilon) * scale, row by row. Activations [tokens, heads, head_dim], of
+// one type, rows may be strided; may be the same view.
+void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, float scale,
+             const TensorView& out);
+
+// The gates of the delta rule, both float32 [tokens, heads], contiguous:
+// decay = exp(-exp(a_log) * log(1 + exp(a + dt_bias))), update = 1 / (1 + exp(-b)).
+// a, b: activations [tokens, heads], of one type, rows may be strided; a_log, dt_bias: float32
+// [heads].
+void delta_rule_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
+                      const ConstTensorView& a_log, const ConstTensorView& dt_bias,
+                      const TensorView& decay, const TensorView& update);
+
+struct DeltaRuleInput {
+    ConstTensorView queries;  // activations [tokens, key_heads, key_dim], rows may be strided
+    ConstTensorView keys;     // alike
+    ConstTensorView values;   // activations [tokens, heads, value_dim], rows may be strided
+    ConstTensorView decay;    // float32 [tokens, heads]
+    ConstTensorView update;   // alike
+};
+
+// For each token and head, with S [key_dim, value_dim] the head's state and q, k of key head
+// head / (heads / key_heads):
+//   S = decay * S;  S = S + k (update * (v - Sᵀ k))ᵀ;  out = Sᵀ q
+// states: float32 [slots, heads, key_dim, value_dim], slots may be strided; out: activations
+// [tokens, heads, value_dim], rows may be strided. heads is a multiple of key_heads.
+void gated_delta_rule(const Context& context, const DeltaRuleInput& input, const StateRows& rows,
+                      const TensorView& states, const TensorView& out);
+
+}  // namespace nvllm::ops

@@ -1,0 +1,39 @@
+// Cohere 2 (Command R7B, Cohere 2024): attention and MLP side by side behind one layer norm; layers
+// without a window see no positions; logits are scaled.
+#include <array>
+
+#include "lib/model/families/family.h"
+#include "lib/model/families/llama.h"
+
+namespace nvllm {
+namespace {
+
+constexpr std::array<FamilyDefaults, 1> kCohere2Configs = {
+    {{.model_type = "cohere2",
+      .max_positions = 8192,
+      .epsilon = 1e-5,
+      .epsilon_key = "layer_norm_eps",
+      .tied = true,
+      .windows = Windows::all_but_nth,
+      .window = 4096,
+      .window_pattern = 4,
+      .rotated = RotatedLayers::windowed,
+      .logit_scale = 0.0625,
+      .own_keys = "attention_bias sliding_window sliding_window_pattern layer_types "
+                  "logit_scale"}}};
+
+std::unique_ptr<Model> make_cohere2(const ModelConfig& config, WeightSource& source,
+                                    const ModelSettings& settings) {
+    LlamaTraits traits;
+    traits.rope_pairs = ops::RopePairs::interleaved;
+    traits.norms = {"input_layernorm", nullptr, nullptr, nullptr};
+    traits.norm_form = {.kind = Norm::Kind::layer};
+    traits.is_parallel = true;
+    return make_llama_like(config, source, settings, traits);
+}
+
+}  // namespace
+
+extern const FamilyRow kCohere2 = {"Cohere2ForCausalLM", make_cohere2, kCohere2Configs};
+
+}  // namespace nvllm

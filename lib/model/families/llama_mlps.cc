@@ -1,0 +1,277 @@
+// Names of linears, experts and flows.
+#include "lib/model/families/llama_mlps.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "kernels/error.h"
+
+namespace nvllm {
+namespace {
+
+constexpr ExpertNames kDense = {"mlp", "gate_proj", "up_proj", "down_proj"};
+
+std::vector<float> values_of(WeightSource& source, const std::string& name, int64_t count) {
+    const Tensor stored = as_float32(source, source.read(name, {count}, WeightRole::bias));
+    if (!source.has_values()) return std::vector<float>(static_cast<size_t>(count));
+    const float* const values = stored.view().as<float>();
+    return {values, values + count};
+}
+
+}  // namespace
+
+Mlp LlamaMlps::mlp(const std::string& name, const ExpertNames& names, int64_t inner) const {
+    const int64_t hidden = config_.hidden_size;
+    const bool bias = config_.mlp_bias;
+    const LinearSpec gate = {fmt::format("{}.{}", name, names.gate), hidden, inner, bias,
+                             ShardAxis::output};
+    const LinearSpec up = {fmt::format("{}.{}", name, names.up), hidden, inner, bias,
+                           ShardAxis::output};
+    Mlp layer;
+    layer.activation = mlp_function_named(config_.activation);
+    layer.gated = traits_.gated_mlp;
+    if (!layer.gated) {
+        layer.in = load_linear(source_, up);
+    } else if (traits_.fused.gate_up != nullptr) {
+        layer.in = load_linear(source_, {fmt::format("{}.{}", name, traits_.fused.gate_up),
+                                         hidden,
+                                         2 * inner,
+                                         bias,
+                                         ShardAxis::output,
+                                         {inner, inner}});
+    } else {
+        layer.in = load_linear(source_, std::vector<LinearSpec>{gate, up});
+    }
+    layer.down = load_linear(
+        source_, {fmt::format("{}.{}", name, names.down), inner, hidden, bias, ShardAxis::input});
+    return layer;
+}
+
+// Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up,
+// and [experts, hidden, inner]; either may be turned.
+void LlamaMlps::name_fused_experts(const std::string& layer) const {
+    const std::string in = layer + ".experts.gate_up_proj";
+    const std::string down = layer + ".experts.down_proj";
+    if (!source_.has(in)) return;
+    const int64_t hidden = config_.hidden_size;
+    const int64_t inner = config_.expert_intermediate_size;
+    const bool is_in_turned = is_turned(in, 2 * inner, hidden);
+    const bool is_down_turned = is_turned(down, hidden, inner);
+    const int64_t experts = config_.num_experts;
+    for (int64_t expert = 0; expert < experts; ++expert) {
+        const auto name = [&](const char* linear) {
+            return fmt::format("{}.experts.{}.{}.weight", layer, expert, linear);
+        };
+        const auto of_in = [&](int64_t first) {
+            return StoredPart{in, expert, first, inner, is_in_turned, experts, 2 * inner};
+        };
+        source_.name_part(name(traits_.experts.gate), of_in(0));
+        source_.name_part(name(traits_.experts.up), of_in(inner));
+        source_.name_part(name(traits_.experts.down),
+                          {down, expert, 0, hidden, is_down_turned, experts, hidden});
+    }
+}
+
+void LlamaMlps::refuse_hook(const std::string& stack) const {
+    if (source_.hook() == nullptr) return;
+    throw Error(ErrorKind::bad_data,
+                fmt::format("{}: {} holds all experts of a layer, whose weights cannot be replaced "
+                            "one by one; start from a checkpoint that stores each expert by itself",
+                            source_.place_of(stack), stack));
+}
+
+// Names for the experts of a stack: its matrices, turned or in MXFP4, and its biases.
+void LlamaMlps::name_stack(const std::string& layer, const char* linear, int64_t out) const {
+    const std::string stack = fmt::format("{}.experts.{}", layer, linear);
+    const bool is_quantized = source_.has(stack + "_blocks");
+    if (!is_quantized && !source_.has(stack)) return;
+    refuse_hook(stack);
+    const int64_t experts = config_.num_experts;
+    for (int64_t expert = 0; expert < experts; ++expert) {
+        const std::string name = fmt::format("{}.experts.{}.{}", layer, expert, linear);
+        const auto add = [&](const char* tensor, const char* of_stack, bool is_turned) {
+            source_.name_part(name + tensor,
+                              {stack + of_stack, expert, 0, out, is_turned, experts, out});
+        };
+        add(".bias", "_bias", false);
+        if (!is_quantized) {
+            add(".weight", "", true);
+            continue;
+        }
+        add(".weight_packed", "_blocks", false);
+        add(".weight_scale", "_scales", false);
+    }
+}
+
+void LlamaMlps::name_clamped_experts(const std::string& layer) const {
+    name_stack(layer, traits_.experts.gate, 2 * config_.expert_intermediate_size);
+    name_stack(layer, traits_.experts.down, config_.hidden_size);
+}
+
+Mlp LlamaMlps::clamped_expert(const std::string& layer, int64_t expert) const {
+    const int64_t hidden = config_.hidden_size;
+    const int64_t inner = config_.expert_intermediate_size;
+    const std::string name = fmt::format("{}.experts.{}.", layer, expert);
+    Mlp mlp;
+    mlp.clamped = ClampedSwiglu{static_cast<float>(config_.swiglu_alpha),
+                                static_cast<float>(config_.swiglu_limit)};
+    mlp.in = load_linear(source_,
+                         {name + traits_.experts.gate, hidden, 2 * inner, true, ShardAxis::output});
+    mlp.down =
+        load_linear(source_, {name + traits_.experts.down, inner, hidden, true, ShardAxis::input});
+    return mlp;
+}
+
+// Whether a stack of experts' matrices is [experts, in, out] and not [experts, out, in].
+bool LlamaMlps::is_turned(const std::string& stack, int64_t out, int64_t in) const {
+    refuse_hook(stack);
+    if (source_.has_shape(stack, {config_.num_experts, out, in})) return false;
+    if (source_.has_shape(stack, {config_.num_experts, in, out})) return true;
+    throw Error(ErrorKind::bad_data,
+                fmt::format("{}: tensor {} is not [{}, {}, {}] or that turned; do the weights "
+                            "belong to this config.json?",
+                            source_.place_of(stack), stack, config_.num_experts, out, in));
+}
+
+Routing LlamaMlps::routing(const std::string& layer) const {
+    Routing routing = traits_.routing;
+    routing.experts_per_token = config_.experts_per_token;
+    routing.normalize_weights = config_.normalize_expert_weights;
+    routing.num_groups = config_.num_expert_groups;
+    routing.groups_per_token = config_.expert_groups_per_token;
+    routing.weight_scale = static_cast<float>(config_.expert_weight_scale);
+    if (traits_.experts.choice_bias != nullptr) {
+        routing.bias = values_of(source_, fmt::format("{}.{}", layer, traits_.experts.choice_bias),
+                                 config_.num_experts);
+    }
+    return routing;
+}
+
+MoeMlp LlamaMlps::sparse(const std::string& name) const {
+    const ExpertNames& names = traits_.experts;
+    if (traits_.clamped_experts) {
+        name_clamped_experts(name);
+    } else {
+        name_fused_experts(name);
+    }
+    MoeMlp layer;
+    layer.router =
+        load_linear(source_, {fmt::format("{}.{}", name, names.router), config_.hidden_size,
+                              config_.num_experts, names.has_router_bias});
+    layer.routing = routing(name);
+    layer.computes_all = source_.hook() != nullptr;
+    if (names.shared != nullptr && config_.shared_expert_intermediate_size > 0) {
+        layer.shared = mlp(fmt::format("{}.{}", name, names.shared), kDense,
+                           config_.shared_expert_intermediate_size);
+        if (names.shared_gate != nullptr) {
+            layer.shared_gate = load_linear(source_, {fmt::format("{}.{}", name, names.shared_gate),
+                                                      config_.hidden_size, 1, false});
+        }
+    }
+    const std::vector<ExpertLinears> experts = expert_linears(name);
+    if (!traits_.clamped_experts && layer.routing.is_plain() && can_stack(source_, experts)) {
+        layer.stack = load_expert_stack(source_, experts, mlp_function_named(config_.activation));
+        return layer;
+    }
+    for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
+        if (traits_.clamped_experts) {
+            layer.experts.push_back(clamped_expert(name, expert));
+            continue;
+        }
+        layer.experts.push_back(mlp(fmt::format("{}.experts.{}", name, expert), names,
+                                    config_.expert_intermediate_size));
+    }
+    return layer;
+}
+
+std::vector<ExpertLinears> LlamaMlps::expert_linears(const std::string& layer) const {
+    const int64_t hidden = config_.hidden_size;
+    const int64_t inner = config_.expert_intermediate_size;
+    std::vector<ExpertLinears> experts;
+    for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
+        const std::string name = fmt::format("{}.experts.{}.", layer, expert);
+        experts.push_back(
+            {{name + traits_.experts.gate, hidden, inner, config_.mlp_bias, ShardAxis::output},
+             {name + traits_.experts.up, hidden, inner, config_.mlp_bias, ShardAxis::output},
+             {name + traits_.experts.down, inner, hidden, config_.mlp_bias, ShardAxis::input}});
+    }
+    return experts;
+}
+
+std::string LlamaMlps::sparse_name(const std::string& block) const {
+    return fmt::format("{}.{}", block, traits_.experts.layer);
+}
+
+std::variant<Mlp, MoeMlp> LlamaMlps::load(const std::string& block, size_t index) const {
+    if (is_sparse(index)) return sparse(sparse_name(block));
+    return mlp(block + ".mlp", kDense, config_.intermediate_size);
+}
+
+std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t index) const {
+    if (!is_sparse(index)) {
+        const std::string name = block + ".mlp.";
+        if (!traits_.gated_mlp) return {name + kDense.up};
+        if (traits_.fused.gate_up != nullptr) return {name + traits_.fused.gate_up};
+        return {name + kDense.gate, name + kDense.up};
+    }
+    const ExpertNames& names = traits_.experts;
+    const std::string layer = sparse_name(block);
+    std::vector<std::string> readers = {fmt::format("{}.{}", layer, names.router)};
+    for (const ExpertLinears& expert : expert_linears(layer)) {
+        readers.push_back(expert.gate.name);
+        if (!traits_.clamped_experts) readers.push_back(expert.up.name);
+    }
+    if (names.shared == nullptr || config_.shared_expert_intermediate_size == 0) return readers;
+    for (const char* const linear : {kDense.gate, kDense.up}) {
+        readers.push_back(fmt::format("{}.{}.{}", layer, names.shared, linear));
+    }
+    if (names.shared_gate != nullptr) {
+        readers.push_back(fmt::format("{}.{}", layer, names.shared_gate));
+    }
+    return readers;
+}
+
+// A gated MLP is linear in what goes up.
+std::vector<ChannelFlow> LlamaMlps::flows(const std::string& block, size_t index) const {
+    std::vector<ChannelFlow> flows;
+    if (!traits_.gated_mlp || traits_.clamped_experts) return flows;
+    const auto add = [&](const std::string& name, int64_t inner) {
+        flows.push_back(flow_from_linear(fmt::format("{}.{}", name, kDense.up), 0, inner,
+                                         fmt::format("{}.{}", name, kDense.down)));
+    };
+    const std::string dense = block + ".mlp";
+    if (!is_sparse(index)) {
+        const int64_t inner = config_.intermediate_size;
+        if (traits_.fused.gate_up == nullptr) {
+            add(dense, inner);
+        } else {
+            flows.push_back(flow_from_linear(fmt::format("{}.{}", dense, traits_.fused.gate_up),
+                                             inner, inner,
+                                             fmt::format("{}.{}", dense, kDense.down)));
+        }
+        return flows;
+    }
+    const std::string layer = sparse_name(block);
+    for (const ExpertLinears& expert : expert_linears(layer)) {
+        flows.push_back(flow_from_linear(expert.up.name, 0, expert.up.out, expert.down.name));
+    }
+    if (traits_.experts.shared != nullptr && config_.shared_expert_intermediate_size > 0) {
+        add(fmt::format("{}.{}", layer, traits_.experts.shared),
+            config_.shared_expert_intermediate_size);
+    }
+    return flows;
+}
+
+ChannelFlow flow_from_linear(const std::string& name, int64_t first_row, int64_t channels,
+                             const std::string& reader) {
+    ChannelFlow flow;
+    flow.kind = ChannelFlow::Writer::linear;
+    flow.writer = name;
+    flow.readers = {reader};
+    flow.channels = channels;
+    flow.first_row = first_row;
+    return flow;
+}
+
+}  // namespace nvllm

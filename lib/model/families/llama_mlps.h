@@ -1,0 +1,54 @@
+// Feed-forward layers of Llama's descendants, loaded by their names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/checkpoint/model_config.h"
+#include "lib/model/channel_flow.h"
+#include "lib/model/families/llama_blocks.h"
+#include "lib/model/weights/weight_source.h"
+
+namespace nvllm {
+
+// What it refers to must outlive it. All functions throw bad_data that names a tensor.
+class LlamaMlps {
+  public:
+    LlamaMlps(const ModelConfig& config, WeightSource& source, const LlamaTraits& traits)
+        : config_(config), source_(source), traits_(traits) {}
+
+    // That of block `index`, whose tensors begin with `block`: "model.layers.3".
+    std::variant<Mlp, MoeMlp> load(const std::string& block, size_t index) const;
+    // All linears of it that read what it reads.
+    std::vector<std::string> readers(const std::string& block, size_t index) const;
+    // The flows within it.
+    std::vector<ChannelFlow> flows(const std::string& block, size_t index) const;
+
+  private:
+    bool is_sparse(size_t index) const {
+        return config_.num_experts > 0 && config_.sparse_layers[index];
+    }
+    std::string sparse_name(const std::string& block) const;
+    Mlp mlp(const std::string& name, const ExpertNames& names, int64_t inner) const;
+    MoeMlp sparse(const std::string& name) const;
+    Routing routing(const std::string& layer) const;
+    std::vector<ExpertLinears> expert_linears(const std::string& layer) const;
+    Mlp clamped_expert(const std::string& layer, int64_t expert) const;
+    void name_fused_experts(const std::string& layer) const;
+    void name_clamped_experts(const std::string& layer) const;
+    void name_stack(const std::string& layer, const char* linear, int64_t out) const;
+    void refuse_hook(const std::string& stack) const;
+    bool is_turned(const std::string& stack, int64_t out, int64_t in) const;
+
+    const ModelConfig& config_;
+    WeightSource& source_;
+    const LlamaTraits& traits_;
+};
+
+// The flow of a linear's rows, from `first_row` on, into the columns of a reader.
+ChannelFlow flow_from_linear(const std::string& name, int64_t first_row, int64_t channels,
+                             const std::string& reader);
+
+}  // namespace nvllm

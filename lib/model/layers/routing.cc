@@ -1,0 +1,89 @@
+// Scores, groups and choices of one token.
+#include "lib/model/layers/routing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace nvllm {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+void softmax(std::span<float> values) {
+    const float largest = *std::max_element(values.begin(), values.end());
+    float sum = 0.0f;
+    for (float& value : values) {
+        value = std::exp(value - largest);
+        sum += value;
+    }
+    for (float& value : values) value /= sum;
+}
+
+// Of equals the first. Where nothing is a number, the first.
+int32_t best_of(std::span<const float> values) {
+    return static_cast<int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+// The sum of the two best values of a group, or its only one.
+float group_score(std::span<const float> values) {
+    float first = kNever;
+    float second = kNever;
+    for (const float value : values) {
+        if (value > first) {
+            second = first;
+            first = value;
+        } else if (value > second) {
+            second = value;
+        }
+    }
+    return values.size() > 1 ? first + second : first;
+}
+
+// Experts of all but the best groups can no longer be chosen.
+void leave_best_groups(const Routing& routing, std::span<float> choice) {
+    const size_t size = choice.size() / static_cast<size_t>(routing.num_groups);
+    std::vector<float> scores;
+    for (size_t first = 0; first < choice.size(); first += size) {
+        scores.push_back(group_score(choice.subspan(first, size)));
+    }
+    std::vector<bool> is_left(scores.size());
+    for (int64_t rank = 0; rank < routing.groups_per_token; ++rank) {
+        const auto best = static_cast<size_t>(best_of(scores));
+        is_left[best] = true;
+        scores[best] = kNever;
+    }
+    for (size_t i = 0; i < choice.size(); ++i) {
+        if (!is_left[i / size]) choice[i] = kNever;
+    }
+}
+
+}  // namespace
+
+void choose_experts(const Routing& routing, std::span<float> logits, int32_t* experts,
+                    float* weights) {
+    const int64_t count = routing.experts_per_token;
+    const std::span<float> chosen(weights, static_cast<size_t>(count));
+    if (routing.scores == RouterScores::softmax) softmax(logits);
+    if (routing.scores == RouterScores::sigmoid) {
+        for (float& value : logits) value = 1.0f / (1.0f + std::exp(-value));
+    }
+    std::vector<float> choice(logits.begin(), logits.end());
+    for (size_t i = 0; i < routing.bias.size(); ++i) choice[i] += routing.bias[i];
+    if (routing.num_groups > 1) leave_best_groups(routing, choice);
+    float sum = 0.0f;
+    for (int64_t rank = 0; rank < count; ++rank) {
+        const int32_t expert = best_of(choice);
+        experts[rank] = expert;
+        weights[rank] = logits[static_cast<size_t>(expert)];
+        sum += weights[rank];
+        choice[static_cast<size_t>(expert)] = kNever;
+    }
+    if (routing.scores == RouterScores::chosen_softmax) softmax(chosen);
+    for (float& weight : chosen) {
+        if (routing.normalize_weights) weight /= sum;
+        weight *= routing.weight_scale;
+    }
+}
+
+}  // namespace nvllm

@@ -1,0 +1,41 @@
+// How tokens choose their experts.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace nvllm {
+
+// What the router's logits become.
+enum class RouterScores : uint8_t {
+    softmax,         // over all experts
+    sigmoid,         // of each (DeepSeek V3)
+    chosen_softmax,  // experts are chosen by their logits; softmax over those chosen (gpt-oss)
+};
+
+struct Routing {
+    int64_t experts_per_token = 0;
+    RouterScores scores = RouterScores::softmax;
+    bool normalize_weights = false;  // the chosen experts' weights are scaled to sum to 1
+    // Added to the scores for the choice alone; empty: nothing. float32 [experts]
+    std::vector<float> bias = {};
+    // Only experts of the best groups can be chosen; a group is as good as its two best experts
+    // together. 1: all are one group.
+    int64_t num_groups = 1;
+    int64_t groups_per_token = 1;
+    float weight_scale = 1.0f;  // on the weights at last
+
+    // Whether ops::route() does it.
+    bool is_plain() const {
+        return scores == RouterScores::softmax && bias.empty() && num_groups == 1 &&
+               weight_scale == 1.0f;
+    }
+};
+
+// The experts of one token, best first and of equals the first, and their weights:
+// [experts_per_token] each. Consumes `logits` [experts].
+void choose_experts(const Routing& routing, std::span<float> logits, int32_t* experts,
+                    float* weights);
+
+}  // namespace nvllm

@@ -1,0 +1,62 @@
+"""Measures how many drafts of each method the demo model accepts on held-out stories and instructions, as a table.
+
+Greedy answers, one request at a time, always as many drafts as the method proposes. Needs the built nvllm-run, and no packages.
+"""
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from instructions import make_chat
+from stories import HELD_OUT_SEED, make_story
+
+FIRST_WORDS, MOST_TOKENS = 6, 200
+ACCEPTED = re.compile(r"(\d+) of (\d+) proposed tokens accepted")
+
+
+def story_requests(count):
+    rng = random.Random(HELD_OUT_SEED + 11)
+    return [{"prompt": " ".join(make_story(rng, held_out=True)[0].split()[:FIRST_WORDS])} for _ in range(count)]
+
+
+def instruction_requests(count):
+    """Chats up to their last answer, which the model is to give; no stories."""
+    rng = random.Random(HELD_OUT_SEED + 12)
+    return [{"messages": make_chat(rng, held_out=True, with_stories=False)[:-1]} for _ in range(count)]
+
+
+def measure(arguments, config, requests):
+    """Accepted drafts as a share of all, and tokens of a step that has no prompt."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines, log = Path(folder, "requests.jsonl"), Path(folder, "steps.jsonl")
+        lines.write_text("".join(json.dumps(request) + "\n" for request in requests))
+        command = [arguments.bin / "nvllm-run", "-m", arguments.target, "--input-format", "jsonl", "--output-format", "jsonl",
+                   "--max-num-seqs", "1", "-n", str(MOST_TOKENS), "--temperature", "0", "--show-timings", "--step-log", log,
+                   "--speculative-config", json.dumps(config | {"adaptive": False}), "-f", lines]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        steps = sum(json.loads(line)["num_prefill_tokens"] == 0 for line in log.open())
+    accepted, proposed = map(int, ACCEPTED.search(done.stderr).groups())
+    return accepted / max(1, proposed), 1 + accepted / steps
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("configs", nargs="+", help="NAME=JSON, as --speculative-config takes it")
+    parser.add_argument("--target", type=Path, default=Path("models/demo"))
+    parser.add_argument("--bin", type=Path, default=Path("build/release/bin"))
+    parser.add_argument("--requests", type=int, default=60, help="of each kind of text")
+    arguments = parser.parse_args()
+    kinds = {"stories": story_requests(arguments.requests), "instructions": instruction_requests(arguments.requests)}
+    print("| drafts | " + " | ".join(f"{kind}: accepted | tokens a step" for kind in kinds) + " |")
+    print("|---" * (1 + 2 * len(kinds)) + "|")
+    for name, config in (text.split("=", 1) for text in arguments.configs):
+        figures = [measure(arguments, json.loads(config), requests) for requests in kinds.values()]
+        print(f"| {name} | " + " | ".join(f"{share:.1%} | {tokens:.2f}" for share, tokens in figures) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

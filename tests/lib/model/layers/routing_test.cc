@@ -1,0 +1,67 @@
+// How experts are chosen and weighted, by examples that can be followed by hand.
+#include "lib/model/layers/routing.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+namespace nvllm {
+namespace {
+
+struct Choice {
+    std::vector<int32_t> experts;
+    std::vector<float> weights;
+};
+
+Choice choose(const Routing& routing, std::vector<float> logits) {
+    const auto count = static_cast<size_t>(routing.experts_per_token);
+    Choice choice{std::vector<int32_t>(count), std::vector<float>(count)};
+    choose_experts(routing, logits, choice.experts.data(), choice.weights.data());
+    return choice;
+}
+
+float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+
+TEST_CASE("routing: softmax over all experts, of equals the first") {
+    const Choice choice = choose({.experts_per_token = 2}, {0.0f, 1.0f, 1.0f, -1.0f});
+    CHECK(choice.experts == std::vector<int32_t>{1, 2});
+    const float sum = 1.0f + 2.0f * std::exp(1.0f) + std::exp(-1.0f);
+    CHECK(choice.weights[0] == doctest::Approx(std::exp(1.0f) / sum));
+    CHECK(Routing{.experts_per_token = 2}.is_plain());
+}
+
+TEST_CASE("routing: softmax over the chosen alone") {
+    const Choice choice = choose({.experts_per_token = 2, .scores = RouterScores::chosen_softmax},
+                                 {0.5f, -3.0f, 2.0f});
+    CHECK(choice.experts == std::vector<int32_t>{2, 0});
+    CHECK(choice.weights[0] == doctest::Approx(sigmoid(1.5f)));
+    CHECK(choice.weights[0] + choice.weights[1] == doctest::Approx(1.0f));
+}
+
+TEST_CASE("routing: a bias chooses and does not weigh") {
+    const Routing routing = {.experts_per_token = 2,
+                             .scores = RouterScores::sigmoid,
+                             .normalize_weights = true,
+                             .bias = {0.0f, 5.0f, 0.0f},
+                             .weight_scale = 3.0f};
+    const Choice choice = choose(routing, {1.0f, -1.0f, 0.5f});
+    CHECK(choice.experts == std::vector<int32_t>{1, 0});
+    const float sum = sigmoid(-1.0f) + sigmoid(1.0f);
+    CHECK(choice.weights[0] == doctest::Approx(3.0f * sigmoid(-1.0f) / sum));
+    CHECK(choice.weights[1] == doctest::Approx(3.0f * sigmoid(1.0f) / sum));
+    CHECK_FALSE(routing.is_plain());
+}
+
+// The best expert is in the group whose two best together are worst.
+TEST_CASE("routing: experts of the best groups only") {
+    const Routing routing = {.experts_per_token = 3,
+                             .scores = RouterScores::sigmoid,
+                             .num_groups = 3,
+                             .groups_per_token = 2};
+    const Choice choice = choose(routing, {4.0f, -9.0f, 1.0f, 2.0f, 0.9f, 1.5f});
+    CHECK(choice.experts == std::vector<int32_t>{3, 5, 2});
+    CHECK(choice.weights[2] == doctest::Approx(sigmoid(1.0f)));
+}
+
+}  // namespace
+}  // namespace nvllm
