@@ -57,17 +57,24 @@ struct FamilyDefaults {
     const char* output_bias_key = "attention_bias";     // null: no key gives the output one
     bool output_bias = false;                           // where the key is absent
     const char* mlp_bias_key = "mlp_bias";
-    bool mlp_bias = false;            // where the key is absent
-    double query_scalar = 0.0;        // query_pre_attn_scalar where it is absent; 0: head_dim
-    double attention_soft_cap = 0.0;  // where the key is absent; 0: none
-    double logit_soft_cap = 0.0;      // alike
-    bool normalizes_experts = false;  // where norm_topk_prob is absent or not the family's
-    int64_t num_experts = 0;          // where the key is absent
-    int64_t experts_per_token = 0;    // alike
-    int64_t expert_size = 0;          // where moe_intermediate_size is; 0: intermediate_size
-    int64_t num_shared_experts = 0;   // where n_shared_experts is absent or not the family's
-    int64_t shared_expert_width = 0;  // where shared_expert_intermediate_size is
-    int64_t first_dense_layers = 0;   // where first_k_dense_replace is
+    bool mlp_bias = false;                // where the key is absent
+    double query_scalar = 0.0;            // query_pre_attn_scalar where it is absent; 0: head_dim
+    double attention_soft_cap = 0.0;      // where the key is absent; 0: none
+    double logit_soft_cap = 0.0;          // alike
+    bool normalizes_experts = false;      // where norm_topk_prob is absent or not the family's
+    int64_t num_experts = 0;              // where the key is absent
+    int64_t experts_per_token = 0;        // alike
+    int64_t expert_size = 0;              // where moe_intermediate_size is; 0: intermediate_size
+    int64_t num_shared_experts = 0;       // where n_shared_experts is absent or not the family's
+    int64_t shared_expert_width = 0;      // where shared_expert_intermediate_size is
+    int64_t first_dense_layers = 0;       // where first_k_dense_replace is
+    double expert_weight_scale = 1.0;     // where routed_scaling_factor is
+    int64_t expert_groups = 1;            // where n_group is
+    int64_t expert_groups_per_token = 1;  // where topk_group is
+    // Words that scoring_func and topk_method may have, parted by spaces, the first where they are
+    // absent; empty: not the family's keys.
+    std::string_view router_scores = {};
+    std::string_view choice_methods = {};
     Windows windows = Windows::none;
     int64_t window = 0;              // where the key is absent
     int64_t max_window_layers = 28;  // where the key is absent
@@ -79,6 +86,7 @@ struct FamilyDefaults {
     double logit_scale = 1.0;      // where the key is absent
     const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
     bool has_linear_attention = false;  // in the layers that the config names
+    bool has_latent_attention = false;  // in all layers
     bool has_mrope = false;             // positions of several axes, which are one for text
     bool is_multi_part = false;         // its config also has settings of other parts
     bool encoder = false;

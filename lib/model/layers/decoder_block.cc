@@ -52,6 +52,8 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSi
                    [&](const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) {
                        if (linear_attention) {
                            linear_attention->apply(batch, index, x, how, y);
+                       } else if (latent_attention) {
+                           latent_attention->apply(batch, index, cos_sin, x, how, y);
                        } else {
                            attention.apply(batch, index, cos_sin, x, how, y);
                        }
@@ -80,7 +82,8 @@ bool DecoderBlock::is_capturable() const {
 
 size_t DecoderBlock::bytes() const {
     return norm_bytes(attention_norm) + attention.bytes() + norm_bytes(after_attention_norm) +
-           (linear_attention ? linear_attention->bytes() : 0) + norm_bytes(mlp_norm) +
+           (linear_attention ? linear_attention->bytes() : 0) +
+           (latent_attention ? latent_attention->bytes() : 0) + norm_bytes(mlp_norm) +
            mlp_bytes(*this) + norm_bytes(after_mlp_norm);
 }
 

@@ -7,6 +7,7 @@
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
 #include "lib/model/layers/gated_delta_net.h"
+#include "lib/model/layers/latent_attention.h"
 #include "lib/model/layers/mlp.h"
 #include "lib/model/layers/moe_mlp.h"
 #include "lib/model/layers/norm.h"
@@ -15,9 +16,10 @@ namespace nvllm {
 
 struct DecoderBlock {
     std::optional<Norm> attention_norm;  // of what attention reads; empty: it reads the residual
-    // `attention`, or where it is there this instead.
+    // `attention`, or instead that of the two others which is there.
     Attention attention;
     std::optional<GatedDeltaNet> linear_attention;
+    std::optional<LatentAttention> latent_attention;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     std::optional<Norm> mlp_norm;              // alike
     std::variant<Mlp, MoeMlp> mlp;

@@ -18,6 +18,16 @@ TensorView head_of(const TensorView& all, int64_t head) {
     return rows;
 }
 
+// Each head's rows of x by a matrix of its own.
+void apply_by_head(const Context& context, const std::vector<LinearWeight>& linears,
+                   const TensorView& x, const TensorView& y) {
+    for (size_t head = 0; head < linears.size(); ++head) {
+        const auto index = static_cast<int64_t>(head);
+        linears[head].apply(context, head_of(x, index), ops::MatmulOutput::overwrite,
+                            head_of(y, index));
+    }
+}
+
 size_t bytes_of(const std::vector<LinearWeight>& linears) {
     size_t bytes = 0;
     for (const LinearWeight& linear : linears) bytes += linear.bytes();
@@ -26,13 +36,37 @@ size_t bytes_of(const std::vector<LinearWeight>& linears) {
 
 }  // namespace
 
-TensorView LatentAttention::make_queries(const Context& context,
-                                         const TensorView& projected) const {
-    if (!query_norm) return projected.columns(0, sizes.queries());
-    const TensorView low = projected.columns(0, sizes.query_rank);
-    query_norm->apply(context, low, low);
-    const TensorView made = take_activations(context, {projected.dim(0), sizes.queries()});
-    queries.apply(context, low, ops::MatmulOutput::overwrite, made);
+TensorView LatentAttention::make_queries(const Context& context, const ConstTensorView& x) const {
+    const int64_t tokens = x.dim(0);
+    const TensorView made = take_activations(context, {tokens, queries.out()});
+    if (!query_norm) {
+        queries.apply(context, x, ops::MatmulOutput::overwrite, made);
+    } else {
+        const ScratchArena::Scope scope(*context.scratch);
+        const TensorView low = take_activations(context, {tokens, query_rank.out()});
+        query_rank.apply(context, x, ops::MatmulOutput::overwrite, low);
+        query_norm->apply(context, low, low);
+        queries.apply(context, low, ops::MatmulOutput::overwrite, made);
+    }
+    return made.split_last(heads);
+}
+
+TensorView LatentAttention::make_cached(const Context& context, const ConstTensorView& x) const {
+    const TensorView made = take_activations(context, {x.dim(0), sizes.cached()});
+    cached.apply(context, x, ops::MatmulOutput::overwrite, made);
+    const TensorView latent = made.columns(0, sizes.latent_dim);
+    latent_norm.apply(context, latent, latent);
+    return made.split_last(1);
+}
+
+TensorView LatentAttention::absorb(const Context& context,
+                                   const TensorView& heads_of_tokens) const {
+    const TensorView made =
+        take_activations(context, {heads_of_tokens.dim(0), heads, sizes.cached()});
+    apply_by_head(context, keys, heads_of_tokens.columns(0, sizes.plain_dim),
+                  made.columns(0, sizes.latent_dim));
+    ops::copy(context, heads_of_tokens.columns(sizes.plain_dim, sizes.rope_dim),
+              made.columns(sizes.latent_dim, sizes.rope_dim));
     return made;
 }
 
@@ -44,46 +78,35 @@ void LatentAttention::apply(const ForwardContext& batch, int32_t index, const Co
     const KvLayer& layer = batch.kv[static_cast<size_t>(index)];
     const GroupTables& tables = batch.groups[static_cast<size_t>(layer.group)];
 
-    const TensorView projected = take_activations(context, {tokens, down.out()});
-    down.apply(context, x, ops::MatmulOutput::overwrite, projected);
-    const TensorView heads = make_queries(context, projected).split_last(sizes.heads);
-    const TensorView cached = projected.columns(down.out() - sizes.cached(), sizes.cached());
-    const TensorView latent = cached.columns(0, sizes.latent_dim);
-    latent_norm.apply(context, latent, latent);
-    const TensorView query_rope = heads.columns(sizes.plain_dim, sizes.rope_dim);
+    const TensorView made_queries = make_queries(context, x);
+    const TensorView made_cached = make_cached(context, x);
     if (cos_sin != nullptr) {
-        const TensorView key_rope = cached.columns(sizes.latent_dim, sizes.rope_dim).split_last(1);
-        ops::rope(context, cos_sin->cosines, cos_sin->sines, rope_pairs, query_rope);
-        ops::rope(context, cos_sin->cosines, cos_sin->sines, rope_pairs, key_rope);
+        const auto pairs = sizes.interleaved ? ops::RopePairs::interleaved : ops::RopePairs::halves;
+        ops::rope(context, cos_sin->cosines, cos_sin->sines, pairs,
+                  made_queries.columns(sizes.plain_dim, sizes.rope_dim));
+        ops::rope(context, cos_sin->cosines, cos_sin->sines, pairs,
+                  made_cached.columns(sizes.latent_dim, sizes.rope_dim));
     }
-    ops::PagedAttentionOptions over_layer = options;
-    over_layer.value_dim = sizes.latent_dim;
-    over_layer.scales = {1.0f, 1.0f, layer.key_scales, {}};
-    over_layer.parents = batch.rows.parents;
-    ops::write_kv(context, cached.split_last(1), {}, tables.slots, layer.keys, layer.values,
-                  over_layer.scales);
+    ops::PagedAttentionOptions options;
+    options.scale = scale;
+    options.value_dim = sizes.latent_dim;
+    options.scales = {1.0f, 1.0f, layer.key_scales, {}};
+    options.parents = batch.rows.parents;
+    options.tree_start_loc = batch.rows.tree_start_loc;
+    ops::write_kv(context, made_cached, {}, tables.slots, layer.keys, layer.values, options.scales);
 
-    const TensorView absorbed = take_activations(context, {tokens, sizes.heads, sizes.cached()});
-    ops::copy(context, query_rope, absorbed.columns(sizes.latent_dim, sizes.rope_dim));
-    for (int64_t head = 0; head < sizes.heads; ++head) {
-        keys[static_cast<size_t>(head)].apply(
-            context, head_of(heads, head).columns(0, sizes.plain_dim), ops::MatmulOutput::overwrite,
-            head_of(absorbed, head).columns(0, sizes.latent_dim));
-    }
-    const TensorView sums = take_activations(context, {tokens, sizes.heads, sizes.latent_dim});
-    ops::paged_attention(context, absorbed, layer.keys, layer.values, batch.query_start_loc,
-                         batch.seq_lens, tables.block_tables, over_layer, sums);
-    const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});
-    for (int64_t head = 0; head < sizes.heads; ++head) {
-        values[static_cast<size_t>(head)].apply(
-            context, head_of(sums, head), ops::MatmulOutput::overwrite, head_of(attended, head));
-    }
-    output.apply(context, attended.reshaped({tokens, sizes.heads * sizes.value_dim}), how, y);
+    const TensorView sums = take_activations(context, {tokens, heads, sizes.latent_dim});
+    ops::paged_attention(context, absorb(context, made_queries), layer.keys, layer.values,
+                         batch.query_start_loc, batch.seq_lens, tables.block_tables, options, sums);
+    const TensorView attended = take_activations(context, {tokens, heads, sizes.value_dim});
+    apply_by_head(context, values, sums, attended);
+    output.apply(context, attended.reshaped({tokens, heads * sizes.value_dim}), how, y);
 }
 
 size_t LatentAttention::bytes() const {
-    return down.bytes() + (query_norm ? query_norm->bytes() : 0) + queries.bytes() +
-           latent_norm.bytes() + bytes_of(keys) + bytes_of(values) + output.bytes();
+    return query_rank.bytes() + (query_norm ? query_norm->bytes() : 0) + queries.bytes() +
+           cached.bytes() + latent_norm.bytes() + bytes_of(keys) + bytes_of(values) +
+           output.bytes();
 }
 
 }  // namespace nvllm

@@ -12,6 +12,7 @@
 
 #include "kernels/ops/attention.h"
 #include "kernels/ops/rope.h"
+#include "lib/checkpoint/model_config.h"
 #include "lib/model/layers/norm.h"
 #include "lib/model/layers/rotary.h"
 #include "lib/model/model.h"
@@ -19,40 +20,32 @@
 
 namespace nvllm {
 
-struct LatentSizes {
-    int64_t heads = 0;
-    int64_t query_rank = 0;  // of the vector that queries are made of; 0: of the hidden state
-    int64_t latent_dim = 0;  // of the cached vector, which values are made of
-    int64_t plain_dim = 0;   // of a head's queries and keys, without a rotation
-    int64_t rope_dim = 0;    // rotated; of keys one for all heads, cached behind the vector
-    int64_t value_dim = 0;
-
-    int64_t query_dim() const { return plain_dim + rope_dim; }
-    int64_t queries() const { return heads * query_dim(); }
-    int64_t cached() const { return latent_dim + rope_dim; }
-};
-
 struct LatentAttention {
-    LatentSizes sizes;
-    ops::PagedAttentionOptions options;
-    ops::RopePairs rope_pairs = ops::RopePairs::halves;
-    LinearWeight down;               // [hidden] → queries or what they are made of, then cached()
-    std::optional<Norm> query_norm;  // of what queries are made of, where there is such
-    LinearWeight queries;            // [query_rank] → queries()
-    Norm latent_norm;
+    LatentAttentionConfig sizes;
+    int64_t heads = 0;
+    float scale = 1.0f;  // on q · k
+    // Where queries are made of a vector of their own: [hidden] → [query_rank], and its norm.
+    LinearWeight query_rank;
+    std::optional<Norm> query_norm;
+    LinearWeight queries;  // of that vector or of [hidden] → [heads * query_dim]
+    LinearWeight cached;   // [hidden] → the vector and the rotated part of keys
+    Norm latent_norm;      // of the vector
     // Of each head: [plain_dim] → [latent_dim], and [latent_dim] → [value_dim].
     std::vector<LinearWeight> keys;
     std::vector<LinearWeight> values;
     LinearWeight output;  // [heads * value_dim] → [hidden]
 
-    // As Attention::apply().
+    // As Attention::apply(). On the CPU alone.
     void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 
     size_t bytes() const;
 
   private:
-    TensorView make_queries(const Context& context, const TensorView& projected) const;
+    TensorView make_queries(const Context& context, const ConstTensorView& x) const;
+    TensorView make_cached(const Context& context, const ConstTensorView& x) const;
+    // Queries [tokens, heads, query_dim] as they meet what is cached: [tokens, heads, cached].
+    TensorView absorb(const Context& context, const TensorView& heads_of_tokens) const;
 };
 
 }  // namespace nvllm
