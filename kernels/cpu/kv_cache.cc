@@ -163,9 +163,10 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const TensorView& value_cache, const ops::KvScales& scales) {
     const Storage stored_keys(key_cache, scales.key, scales.keys);
     const Storage stored_values(value_cache, scales.value, scales.values);
-    const int64_t num_slots = value_cache.dim(0) * value_cache.dim(2);
-    const int64_t block_size = value_cache.dim(2);
-    const int64_t width = 2 * value_cache.dim(1) * value_cache.dim(3);
+    const bool has_values = !ops::has_keys_alone(value_cache);
+    const int64_t block_size = key_cache.dim(3);
+    const int64_t num_slots = key_cache.dim(0) * block_size;
+    const int64_t width = (has_values ? 2 : 1) * key_cache.dim(1) * key_cache.dim(2);
     const int64_t grain = divided_up(divided_up(kValuesPerRange, width), block_size) * block_size;
     const auto* slot_of = slots.as<int64_t>();
     context.threads->parallel_for(slots.dim(0), grain, [&](int64_t begin, int64_t end, int) {
@@ -174,7 +175,7 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
             NVLLM_CHECK(slot >= 0 && slot < num_slots, "write_kv: no slot " + std::to_string(slot));
             const int64_t count = tokens_in_block(slot_of, token, end, block_size);
             write_keys(keys, token, count, slot, stored_keys);
-            for (int64_t i = 0; i < count; ++i) {
+            for (int64_t i = 0; i < count && has_values; ++i) {
                 write_values(values, token + i, slot + i, stored_values);
             }
             token += count;
@@ -225,10 +226,12 @@ void move_slot(const TensorView& cache, int64_t block_size, const SlotParts& par
 
 void move_slots(const Context&, const ConstTensorView& pairs, const TensorView& key_cache,
                 const TensorView& value_cache, const ops::KvScales& scales) {
-    const int64_t heads = value_cache.dim(1);
-    const int64_t block_size = value_cache.dim(2);
-    const int64_t head_dim = value_cache.dim(3);
-    const int64_t num_slots = value_cache.dim(0) * block_size;
+    const bool has_values = !ops::has_keys_alone(value_cache);
+    const int64_t heads = key_cache.dim(1);
+    const int64_t head_dim = key_cache.dim(2);
+    const int64_t block_size = key_cache.dim(3);
+    const int64_t num_slots = key_cache.dim(0) * block_size;
+    const SlotParts head_scales{heads, block_size, 1};
     for (int64_t i = 0; i < pairs.dim(0); ++i) {
         const int64_t from = pairs.as<int64_t>()[2 * i];
         const int64_t to = pairs.as<int64_t>()[2 * i + 1];
@@ -236,10 +239,11 @@ void move_slots(const Context&, const ConstTensorView& pairs, const TensorView& 
                     "move_slots: no such pair " + std::to_string(from) + ", " + std::to_string(to));
         if (from == to) continue;
         move_slot(key_cache, block_size, {heads * head_dim, block_size, 1}, from, to);
+        if (key_cache.dtype == DType::i8) move_slot(scales.keys, block_size, head_scales, from, to);
+        if (!has_values) continue;
         move_slot(value_cache, block_size, {heads, block_size * head_dim, head_dim}, from, to);
         if (value_cache.dtype != DType::i8) continue;
-        move_slot(scales.keys, block_size, {heads, block_size, 1}, from, to);
-        move_slot(scales.values, block_size, {heads, block_size, 1}, from, to);
+        move_slot(scales.values, block_size, head_scales, from, to);
     }
 }
 

@@ -7,18 +7,29 @@
 namespace nvllm::ops {
 namespace {
 
-void check_caches(const Context& context, const ConstTensorView& queries,
-                  const ConstTensorView& keys, const ConstTensorView& values) {
+void check_values(const Context& context, const ConstTensorView& keys,
+                  const ConstTensorView& values, int64_t value_dim) {
     const KeyAxes axes = key_axes(context.device);
-    check_device(context, keys, "paged_attention");
+    if (has_keys_alone(values)) {
+        require_cpu_for_keys_alone(context, "paged_attention");
+        NVLLM_CHECK(value_dim > 0 && value_dim <= keys.dim(axes.head_dim),
+                    "paged_attention: no values within keys " + keys.describe());
+        return;
+    }
     check_device(context, values, "paged_attention");
-    NVLLM_CHECK(is_kv_type(keys.dtype) && keys.rank == 4 && has_contiguous_blocks(keys),
-                "paged_attention: keys " + keys.describe());
-    NVLLM_CHECK(is_kv_type(values.dtype) && values.rank == 4 && has_contiguous_blocks(values) &&
-                    keys.dim(0) == values.dim(0) && keys.dim(1) == values.dim(1) &&
-                    keys.dim(axes.head_dim) == values.dim(3) &&
+    NVLLM_CHECK(value_dim == 0 && is_kv_type(values.dtype) && values.rank == 4 &&
+                    has_contiguous_blocks(values) && keys.dim(0) == values.dim(0) &&
+                    keys.dim(1) == values.dim(1) && keys.dim(axes.head_dim) == values.dim(3) &&
                     keys.dim(axes.position) == values.dim(2) && keys.dtype == values.dtype,
                 "paged_attention: keys " + keys.describe() + ", values " + values.describe());
+}
+
+void check_keys(const Context& context, const ConstTensorView& queries,
+                const ConstTensorView& keys) {
+    const KeyAxes axes = key_axes(context.device);
+    check_device(context, keys, "paged_attention");
+    NVLLM_CHECK(is_kv_type(keys.dtype) && keys.rank == 4 && has_contiguous_blocks(keys),
+                "paged_attention: keys " + keys.describe());
     NVLLM_CHECK(keys.dim(axes.head_dim) == queries.dim(2) && keys.dim(1) > 0 &&
                     keys.dim(axes.position) > 0 && queries.dim(1) % keys.dim(1) == 0,
                 "paged_attention: queries " + queries.describe() + ", keys " + keys.describe());
@@ -95,12 +106,17 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                 "paged_attention: a window is of causal attention");
     check_rows(context, queries, 3, "paged_attention");
     NVLLM_CHECK(queries.rank == 3, "paged_attention: queries " + queries.describe());
-    check_caches(context, queries, key_cache, value_cache);
-    check_scales(context, value_cache, options.scales, "paged_attention");
+    check_keys(context, queries, key_cache);
+    check_values(context, key_cache, value_cache, options.value_dim);
+    check_scales(context, key_cache, has_keys_alone(value_cache), options.scales,
+                 "paged_attention");
     check_masks(context, queries, seq_lens, options);
     check_sequences(context, queries, key_cache, query_start_loc, seq_lens, block_tables);
     check_device(context, out, "paged_attention");
-    NVLLM_CHECK(same_rows(out, queries) && out.contiguous(),
+    NVLLM_CHECK(out.dtype == queries.dtype && out.rank == 3 && out.dim(0) == queries.dim(0) &&
+                    out.dim(1) == queries.dim(1) &&
+                    out.dim(2) == (options.value_dim > 0 ? options.value_dim : queries.dim(2)) &&
+                    out.contiguous(),
                 "paged_attention: to " + out.describe());
     (device != nullptr ? device->paged_attention : cpu::paged_attention)(
         context, queries, key_cache, value_cache, query_start_loc, seq_lens, block_tables, options,

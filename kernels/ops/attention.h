@@ -13,6 +13,9 @@ struct PagedAttentionOptions {
     float soft_cap = 0.0f;  // scores become cap * tanh(score / cap); 0: off
     bool causal = true;     // false: a query sees all positions of its sequence; no window then
     KvScales scales = {};   // as given to write_kv()
+    // Values are the first so many dimensions of keys, and their scales those of keys; value_cache
+    // has no axes then. 0: they are stored themselves.
+    int64_t value_dim = 0;
     // float32 [heads], contiguous: a score that joins each head's denominator and weighs no value
     // (an attention sink). data == nullptr: none.
     ConstTensorView sinks = {};
@@ -46,7 +49,9 @@ struct PagedAttentionOptions {
 //   block_tables     int32 [sequences, max_blocks]: physical block of each run of block_size
 //   positions. Entries wholly
 //                    before the window may hold anything.
-//   out              the type of queries [tokens, heads, head_dim], contiguous
+//   out              the type of queries [tokens, heads, head_dim], contiguous; where value_cache
+//   has
+//                    no axes [tokens, heads, value_dim]
 //
 // Sums have one order for each query, whatever else is in the batch, how the prompt was cut, how
 // large blocks are and how many threads run: a score is the sum over head_dim in ascending order by

@@ -57,7 +57,7 @@ void attention_input(const Context& context, const AttentionInputOptions& option
                 std::string(kOp) + " cannot take " + projected.describe());
     check_vector(context, slots, DType::i64, projected.dim(0), kOp);
     check_options(context, options, projected.dim(0), head_dim);
-    check_scales(context, value_cache, options.scales, kOp);
+    check_scales(context, key_cache, false, options.scales, kOp);
     run_unless_dry(context, device != nullptr ? device->attention_input : cpu::attention_input,
                    options, projected, slots, key_cache, value_cache);
 }

@@ -92,18 +92,27 @@ inline bool has_contiguous_blocks(const ViewLayout& view) {
     return view.rank > 0 && (view.dim(0) <= 1 || view.stride(0) >= count);
 }
 
-// Scales beside storage of `values` [blocks, kv_heads, block_size, head_dim], where it needs them.
-inline void check_scales(const Context& context, const ViewLayout& values, const KvScales& scales,
-                         const char* op) {
+// Scales beside storage of `keys`, where it needs them; of values too, unless there are keys alone.
+inline void check_scales(const Context& context, const ViewLayout& keys, bool keys_alone,
+                         const KvScales& scales, const char* op) {
     NVLLM_CHECK(scales.key > 0 && scales.value > 0, std::string(op) + ": scales above 0");
-    if (values.dtype != DType::i8) return;
+    if (keys.dtype != DType::i8) return;
     for (const TensorView* view : {&scales.keys, &scales.values}) {
+        if (keys_alone && view == &scales.values) continue;
         NVLLM_CHECK(view->data != nullptr && view->dtype == DType::f32 && view->rank == 3 &&
-                        view->dim(0) == values.dim(0) && view->dim(1) == values.dim(1) &&
-                        view->dim(2) == values.dim(2) && has_contiguous_blocks(*view),
-                    std::string(op) + ": scales " + view->describe() + " of " + values.describe());
+                        view->dim(0) == keys.dim(0) && view->dim(1) == keys.dim(1) &&
+                        view->dim(2) == keys.dim(key_axes(context.device).position) &&
+                        has_contiguous_blocks(*view),
+                    std::string(op) + ": scales " + view->describe() + " of " + keys.describe());
         check_device(context, *view, op);
     }
+}
+
+// Values that are dimensions of keys are no device module's yet.
+inline void require_cpu_for_keys_alone(const Context& context, const char* op) {
+    if (context.device.kind == DeviceKind::cpu) return;
+    throw Error(ErrorKind::unavailable,
+                std::string(op) + ": keys that are values too are for the CPU only");
 }
 
 // A contiguous vector of `count` values of `dtype`.

@@ -53,7 +53,11 @@ inline int64_t kv_head_bytes(DType dtype, int64_t head_dim) {
     return dtype == DType::i8 ? values + static_cast<int64_t>(sizeof(float)) : values;
 }
 
-// Stores row t of keys and values at slots[t].
+// Whether a layer stores keys alone: its values are the first dimensions of keys (latent attention,
+// DeepSeek-V2, DeepSeek-AI 2024). Its view of values has no axes.
+inline bool has_keys_alone(const ViewLayout& value_cache) { return value_cache.rank == 0; }
+
+// Stores row t of keys and values at slots[t]; where value_cache has no axes, keys alone.
 // keys, values: activations of one type [tokens, kv_heads, head_dim], rows may be strided; slots:
 // int64 [tokens].
 void write_kv(const Context& context, const ConstTensorView& keys, const ConstTensorView& values,
@@ -66,8 +70,9 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
 void copy_blocks(const Context& context, const ConstTensorView& pairs,
                  const ConstTensorView& source, const TensorView& target);
 
-// For each pair (from, to), in order: slot `to` gets the key and the value of slot `from`, all
-// heads and scales. pairs: int64 [count, 2]; storage as write_kv() has it. On the CPU alone.
+// For each pair (from, to), in order: slot `to` gets the key of slot `from` and its value where it
+// is stored, all heads and scales. pairs: int64 [count, 2]; storage as write_kv() has it. On the CPU
+// alone.
 void move_slots(const Context& context, const ConstTensorView& pairs, const TensorView& key_cache,
                 const TensorView& value_cache, const KvScales& scales = {});
 

@@ -75,7 +75,14 @@ struct FamilyDefaults {
     // Its shared expert is in every layer, as wide as shared_intermediate_size says, also in a
     // model without experts (Granite 4).
     bool has_shared_mlp = false;
-    int64_t first_dense_layers = 0;  // where first_k_dense_replace is
+    int64_t first_dense_layers = 0;       // where first_k_dense_replace is
+    double expert_weight_scale = 1.0;     // where routed_scaling_factor is
+    int64_t expert_groups = 1;            // where n_group is
+    int64_t expert_groups_per_token = 1;  // where topk_group is
+    // Words that scoring_func and topk_method may have, parted by spaces, the first where they are
+    // absent; empty: not the family's keys.
+    std::string_view router_scores = {};
+    std::string_view choice_methods = {};
     Windows windows = Windows::none;
     int64_t window = 0;              // where the key is absent
     int64_t max_window_layers = 28;  // where the key is absent
@@ -88,6 +95,7 @@ struct FamilyDefaults {
     const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
     LinearAttentionKeys linear_attention = LinearAttentionKeys::none;
     bool has_layer_differences = false;  // see layer_differences.h
+    bool has_latent_attention = false;   // in all layers
     bool has_mrope = false;              // positions of several axes, which are one for text
     bool is_multi_part = false;          // its config also has settings of other parts
     bool encoder = false;

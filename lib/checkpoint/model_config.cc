@@ -14,14 +14,16 @@
 #include "lib/base/json.h"
 #include "lib/checkpoint/architecture.h"
 #include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/config/config_limits.h"
+#include "lib/checkpoint/config/latent_config.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/draft_head_config.h"
 #include "lib/checkpoint/family_defaults.h"
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/harmless_keys.h"
 #include "lib/checkpoint/label_config.h"
-#include "lib/checkpoint/layer_differences.h"
-#include "lib/checkpoint/linear_attention_config.h"
+#include "lib/checkpoint/config/layer_differences.h"
+#include "lib/checkpoint/config/linear_attention_config.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
@@ -31,14 +33,6 @@ namespace nvllm {
 namespace {
 
 constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
-constexpr int64_t kMaxVocab = int64_t{4} << 20;
-constexpr int64_t kMaxHidden = 262144;
-constexpr int64_t kMaxIntermediate = int64_t{1} << 20;
-constexpr int64_t kMaxLayers = 1024;
-constexpr int64_t kMaxHeads = 8192;
-constexpr int64_t kMaxHeadDim = 8192;
-constexpr int64_t kMaxPositions = int64_t{1} << 30;
-constexpr int64_t kMaxExperts = 4096;
 
 // The value under the first of several names that is there.
 std::optional<int64_t> any_integer(const ConfigFields& fields,
@@ -103,6 +97,16 @@ void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelC
     if (config.num_heads % config.num_kv_heads != 0) {
         fields.refuse("num_key_value_heads",
                       fmt::format("it must divide the {} attention heads", config.num_heads));
+    }
+    if (family.has_latent_attention) {
+        config.latent_attention = read_latent_attention(fields, config.num_heads);
+        config.head_dim = config.latent_attention->rope_dim;
+        if (config.num_kv_heads != config.num_heads) {
+            fields.refuse("num_key_value_heads", fmt::format("latent attention has as many as "
+                                                             "attention heads, {}",
+                                                             config.num_heads));
+        }
+        return;
     }
     config.head_dim = family.head_dim;
     if (!config.learned_positions) {
@@ -300,6 +304,9 @@ void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelCo
     if (config.head_dim == 0 || config.learned_positions) return;
     const RopeModel model{family, config.max_positions, config.head_dim};
     config.rope = read_rope_config(fields, "full_attention", family.theta, model, unused);
+    if (config.latent_attention && config.rope.partial_rotary_factor != 1.0) {
+        fields.refuse("partial_rotary_factor", "latent attention rotates all of qk_rope_head_dim");
+    }
     if (family.sliding_theta == 0.0) return;
     const double local =
         fields.number("rope_local_base_freq", 1.0, 1e15).value_or(family.sliding_theta);
@@ -316,6 +323,21 @@ void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelCo
 std::vector<bool> read_sparse_layers(const ConfigFields& fields, int64_t absent,
                                      const ModelConfig& config) {
     std::vector<bool> sparse;
+    if (const auto types = fields.texts("mlp_layer_types")) {
+        for (const std::string& type : *types) {
+            if (type != "sparse" && type != "dense") {
+                fields.refuse("mlp_layer_types", fmt::format("layers of type {} are not supported",
+                                                             quoted_for_message(type)));
+            }
+            sparse.push_back(type == "sparse");
+        }
+        if (std::ssize(sparse) != config.num_layers) {
+            fields.refuse("mlp_layer_types",
+                          fmt::format("{} layers are expected", config.num_layers));
+        }
+        fields.find("first_k_dense_replace");  // says what the list says
+        return sparse;
+    }
     const int64_t step = fields.integer("decoder_sparse_step", 1, kMaxLayers).value_or(1);
     const int64_t first =
         any_integer(fields, {"first_k_dense_replace", "num_dense_layers"}, 0, kMaxLayers)
@@ -332,6 +354,31 @@ std::vector<bool> read_sparse_layers(const ConfigFields& fields, int64_t absent,
     return sparse;
 }
 
+// Refuses a word that is none of those that `known` has, parted by spaces. Returns the first of
+// them where there is none.
+std::string read_word(const ConfigFields& fields, const char* key, std::string_view known) {
+    const std::string word =
+        fields.text(key).value_or(std::string(known.substr(0, known.find(' '))));
+    if (!contains_word(known, word)) {
+        fields.refuse(key, fmt::format("known to this model are: {}", known));
+    }
+    return word;
+}
+
+// How DeepSeek's models choose experts; whether they do so by groups.
+bool read_choice(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    if (family.router_scores.empty()) return true;
+    read_word(fields, "scoring_func", family.router_scores);
+    const std::string method = read_word(fields, "topk_method", family.choice_methods);
+    config.groups_by_best = method == "group_limited_greedy";
+    if (fields.integer("moe_layer_freq", 1, kMaxLayers).value_or(1) != 1) {
+        fields.refuse("moe_layer_freq", "only 1 is supported: experts in every layer");
+    }
+    // Known to the family, though they have no meaning then.
+    for (const char* key : {"n_group", "topk_group"}) fields.find(key);
+    return method != "greedy";
+}
+
 // Groups of experts, and how the chosen ones are weighted.
 void read_routing(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.experts_per_token =
@@ -342,13 +389,21 @@ void read_routing(const ConfigFields& fields, const FamilyDefaults& family, Mode
     }
     config.normalize_expert_weights =
         fields.boolean("norm_topk_prob").value_or(family.normalizes_experts);
-    config.expert_weight_scale = fields.number("routed_scaling_factor", 0.0, 1e6).value_or(1.0);
-    config.num_expert_groups = fields.integer("n_group", 1, config.num_experts).value_or(1);
+    if (config.normalize_expert_weights && contains_word(family.choice_methods, "greedy")) {
+        // transformers passes it over; others scale the sum to 1, or to routed_scaling_factor.
+        fields.refuse("norm_topk_prob", "it means different things to those that run this model");
+    }
+    config.expert_weight_scale =
+        fields.number("routed_scaling_factor", 0.0, 1e6).value_or(family.expert_weight_scale);
+    if (!read_choice(fields, family, config)) return;
+    const int64_t absent = std::min(family.expert_groups, config.num_experts);
+    config.num_expert_groups = fields.integer("n_group", 1, config.num_experts).value_or(absent);
     if (config.num_experts % config.num_expert_groups != 0) {
         fields.refuse("n_group", fmt::format("it must divide the {} experts", config.num_experts));
     }
     config.expert_groups_per_token =
-        fields.integer("topk_group", 1, config.num_expert_groups).value_or(1);
+        fields.integer("topk_group", 1, config.num_expert_groups)
+            .value_or(std::min(family.expert_groups_per_token, config.num_expert_groups));
     const int64_t open =
         config.num_experts / config.num_expert_groups * config.expert_groups_per_token;
     if (config.experts_per_token > open) {
@@ -694,18 +749,32 @@ int64_t ModelConfig::of_linear_attention() const {
            (2 * keys + values) * linear.conv_taps;
 }
 
-int64_t ModelConfig::estimated_parameters() const {
+int64_t ModelConfig::of_latent_attention() const {
+    const LatentAttentionConfig& latent = *latent_attention;
+    const int64_t queries = num_heads * latent.query_dim();
+    const int64_t of_queries = latent.query_rank == 0 ? hidden_size * queries
+                                                      : latent.query_rank * (hidden_size + queries);
+    return of_queries + hidden_size * latent.cached() +
+           latent.latent_dim * num_heads * (latent.plain_dim + latent.value_dim) +
+           num_heads * latent.value_dim * hidden_size;
+}
+
+int64_t ModelConfig::of_attention(size_t layer) const {
+    if (is_linear(layer)) return of_linear_attention();
+    if (latent_attention) return of_latent_attention();
     const int64_t query = num_heads * head_dim;
     const int64_t key_value = num_kv_heads * head_dim;
-    const int64_t attention = hidden_size * (query + 2 * key_value) + query * hidden_size;
+    return hidden_size * (query + 2 * key_value) + query * hidden_size;
+}
+
+int64_t ModelConfig::estimated_parameters() const {
     int64_t total = vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2);
     for (int64_t layer = 0; layer < num_layers; ++layer) {
         const bool sparse = !sparse_layers.empty() && sparse_layers[static_cast<size_t>(layer)];
         const int64_t width =
             sparse ? num_experts * expert_intermediate_size + shared_expert_intermediate_size
                    : intermediate_size;
-        const bool linear = is_linear(static_cast<size_t>(layer));
-        total += (linear ? of_linear_attention() : attention) + mlp_matrices * hidden_size * width +
+        total += of_attention(static_cast<size_t>(layer)) + mlp_matrices * hidden_size * width +
                  2 * hidden_size;
     }
     return total + hidden_size;

@@ -55,6 +55,20 @@ struct LayerHeads {
     int64_t head_dim = 0;
 };
 
+// Latent attention: one vector of a token is cached, from which keys and values of all heads are
+// made (DeepSeek-V2, DeepSeek-AI 2024).
+struct LatentAttentionConfig {
+    int64_t query_rank = 0;   // of the vector that queries are made of; 0: of the hidden state
+    int64_t latent_dim = 0;   // of the cached vector
+    int64_t plain_dim = 0;    // of a head's queries and keys, without a rotation
+    int64_t rope_dim = 0;     // rotated; of keys one for all heads, cached behind the vector
+    int64_t value_dim = 0;    // of a head
+    bool interleaved = true;  // neighbours turn together
+
+    int64_t query_dim() const { return plain_dim + rope_dim; }
+    int64_t cached() const { return latent_dim + rope_dim; }
+};
+
 // What makes scores of the values of a head of classes: each by itself, or all so that they add up
 // to 1.
 enum class LabelFunction : uint8_t { none, sigmoid, softmax };
@@ -121,6 +135,7 @@ struct ModelConfig {
     int64_t shared_expert_intermediate_size = 0;  // of an expert for all tokens; 0: none
     int64_t num_expert_groups = 1;
     int64_t expert_groups_per_token = 1;  // whose experts can be chosen
+    bool groups_by_best = false;          // a group is as good as its best expert (DeepSeek V2)
     double expert_weight_scale = 1.0;
     double swiglu_alpha = 1.702;  // of experts that clamp (gpt-oss)
     double swiglu_limit = 7.0;
@@ -128,6 +143,7 @@ struct ModelConfig {
     bool experts_beside_mlp = false;  // and not in its place
     bool has_choice_bias = true;      // of experts, where a family leaves it to its config
     std::optional<LinearAttentionConfig> linear_attention;
+    std::optional<LatentAttentionConfig> latent_attention;  // of all layers; head_dim: its rope_dim
     DType dtype = DType::f32;            // torch_dtype / dtype; float32 when absent
     std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
     std::optional<int32_t> bos_token_id;
@@ -158,7 +174,9 @@ struct ModelConfig {
     int64_t estimated_parameters() const;
 
   private:
+    int64_t of_attention(size_t layer) const;
     int64_t of_linear_attention() const;
+    int64_t of_latent_attention() const;
 };
 
 // Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key

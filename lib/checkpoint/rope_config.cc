@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "lib/checkpoint/config/config_limits.h"
 #include "lib/checkpoint/harmless_keys.h"
 
 namespace nvllm {
@@ -17,7 +18,6 @@ constexpr std::array<std::string_view, 7> kKinds = {"default", "linear",   "dyna
                                                     "yarn",    "longrope", "proportional"};
 constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
-constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
 struct Scaling {
     std::string name;  // "rope_parameters.full_attention"

@@ -121,14 +121,20 @@ void check_device_stores(const ChosenDevice& device, DType kv_dtype) {
                             device.name, dtype_name(kv_dtype)));
 }
 
-bool has_states(const std::vector<CacheLayout>& groups) {
-    return std::ranges::any_of(
-        groups, [](const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; });
+bool has_kind(const std::vector<CacheLayout>& groups, CacheLayout::Kind kind) {
+    return std::ranges::any_of(groups,
+                               [&](const CacheLayout& group) { return group.kind == kind; });
 }
 
 void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
     if (device.is_cpu()) return;
-    if (has_states(groups) &&
+    if (has_kind(groups, CacheLayout::Kind::latent)) {
+        throw Error(
+            ErrorKind::unavailable,
+            fmt::format("{} has no latent attention (MLA), which this model has: use --device cpu",
+                        device.name));
+    }
+    if (has_kind(groups, CacheLayout::Kind::state) &&
         open_device(device.choice).backend()->ops->linear_attention == nullptr) {
         throw Error(
             ErrorKind::unavailable,
@@ -164,7 +170,7 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
 void check_speculation(const EngineConfig& config, const ModelMetadata& model,
                        const DraftChoice& drafts) {
     if (!drafts.speculation.enabled()) return;
-    if (has_states(model.kv_groups)) {
+    if (has_kind(model.kv_groups, CacheLayout::Kind::state)) {
         throw Error(ErrorKind::usage,
                     fmt::format("--speculative-config: {} has layers with linear attention, whose "
                                 "states cannot go back to before a draft that is rejected: leave "
@@ -248,7 +254,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
     // On a GPU a step of several rows a sequence is no graph, so it would have to be measured
     // first. A state cannot go back to before a draft.
     scheduler.speculation.proposes_forced =
-        metadata.device.is_cpu() && !has_states(metadata.model.kv_groups);
+        metadata.device.is_cpu() && !has_kind(metadata.model.kv_groups, CacheLayout::Kind::state);
     scheduler.speculation.free_rows =
         metadata.device.is_cpu() ? kCpuSteps.free_rows : kDeviceSteps.free_rows;
     scheduler.max_model_len = plan.max_model_len;

@@ -10,7 +10,7 @@ namespace nvllm {
 namespace {
 
 int64_t layer_values(const CacheLayout& group, int32_t block_size) {
-    return 2 * group.kv_heads * group.head_dim * block_size;
+    return group.vectors() * group.head_dim * block_size;
 }
 
 // Of keys or of values of one layer.
@@ -120,18 +120,23 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<CacheLayout>& groups
         int64_t first_scale = layer_values(group, block_size) * std::ssize(group.layers);
         for (const int32_t layer : group.layers) {
             KvLayer& place = layers.at(static_cast<size_t>(layer));
-            const int64_t half = layer_values(group, block_size) / 2;
+            const bool is_latent = group.kind == CacheLayout::Kind::latent;
+            const int64_t keys = int64_t{group.kv_heads} * group.head_dim * block_size;
             place.group = static_cast<int32_t>(g);
             place.keys = part_of(pool, first, keys_of(group, block_size));
-            place.values =
-                part_of(pool, first + half, {group.kv_heads, block_size, group.head_dim});
-            first += 2 * half;
+            if (!is_latent) {
+                place.values =
+                    part_of(pool, first + keys, {group.kv_heads, block_size, group.head_dim});
+            }
+            first += layer_values(group, block_size);
             if (pool.dtype != DType::i8) continue;
             const auto scale_bytes =
                 layer_scales(group, block_size) * static_cast<int64_t>(sizeof(float));
             place.key_scales = scales_of(pool, first_scale, group, block_size);
-            place.value_scales = scales_of(pool, first_scale + scale_bytes, group, block_size);
-            first_scale += 2 * scale_bytes;
+            first_scale += scale_bytes;
+            if (is_latent) continue;
+            place.value_scales = scales_of(pool, first_scale, group, block_size);
+            first_scale += scale_bytes;
         }
     }
     return layers;

@@ -56,8 +56,8 @@ void fields(Archive& archive, WorkerConfig& config) {
 
 template <typename Archive>
 void fields(Archive& archive, CacheLayout& group) {
-    auto& [layers, kv_heads, head_dim, window, kind, state_bytes] = group;
-    archive(layers, kv_heads, head_dim, window, kind, state_bytes);
+    auto& [layers, kv_heads, head_dim, window, kind, state_bytes, value_dim] = group;
+    archive(layers, kv_heads, head_dim, window, kind, state_bytes, value_dim);
 }
 
 template <typename Archive>

@@ -15,7 +15,7 @@ namespace {
 bool same_geometry(const CacheLayout& one, const CacheLayout& other) {
     return one.layers == other.layers && one.kv_heads == other.kv_heads &&
            one.head_dim == other.head_dim && one.window == other.window && one.kind == other.kind &&
-           one.state_bytes == other.state_bytes;
+           one.state_bytes == other.state_bytes && one.value_dim == other.value_dim;
 }
 
 void check_as_planned(const std::filesystem::path& directory, const std::vector<CacheLayout>& found,

@@ -37,7 +37,7 @@ void DryBatch::add(const CacheLayout& group, int64_t tokens) {
     for (const int32_t layer : group.layers) {
         KvLayer& storage = kv_.at(static_cast<size_t>(layer));
         storage.keys = keys;
-        storage.values = values;
+        if (group.kind != CacheLayout::Kind::latent) storage.values = values;
         storage.group = static_cast<int32_t>(tables_.size());
     }
     tables_.push_back({dry_.view(DType::i32, {tokens, 1}), dry_.view(DType::i64, {tokens})});

@@ -19,7 +19,7 @@ namespace nvllm {
 struct CacheLayout {
     enum class Kind : uint8_t {
         paged_kv,  // a key and a value of each KV head for each token
-        latent,    // one vector of head_dim for each token, from which both are made
+        latent,    // one vector of head_dim for each token; values are its first value_dim
         state,     // state_bytes for each sequence, however long it is
     };
 
@@ -30,18 +30,21 @@ struct CacheLayout {
     Kind kind = Kind::paged_kv;
     // Of one layer, a multiple of four; 0 unless kind is state.
     int64_t state_bytes = 0;
+    int32_t value_dim = 0;  // 0 unless kind is latent; kv_heads is 1 then
 
+    // Vectors of head_dim that one layer stores of a token.
+    int64_t vectors() const { return kind == Kind::latent ? kv_heads : 2 * int64_t{kv_heads}; }
     // Bytes of one token with the scales of its type, all layers of the group; 0 for states.
     int64_t bytes_per_token(DType dtype) const {
         if (kind == Kind::state) return 0;
-        const int64_t vectors = kind == Kind::latent ? 1 : 2 * kv_heads;
-        return static_cast<int64_t>(layers.size()) * vectors * ops::kv_head_bytes(dtype, head_dim);
+        return static_cast<int64_t>(layers.size()) * vectors() *
+               ops::kv_head_bytes(dtype, head_dim);
     }
     // Bytes of one sequence that do not grow with it, all layers of the group.
     int64_t bytes_per_state() const { return static_cast<int64_t>(layers.size()) * state_bytes; }
 };
 
-// Storage of one layer, as ops::write_kv() writes it.
+// Storage of one layer, as ops::write_kv() writes it; of a latent group `values` has no axes.
 struct KvLayer {
     TensorView keys;
     TensorView values;

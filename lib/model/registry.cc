@@ -47,6 +47,9 @@ extern const FamilyRow kGlm4Moe;
 extern const FamilyRow kMiniMaxM2;
 extern const FamilyRow kQwen2Moe;
 extern const FamilyRow kGptOss;
+extern const FamilyRow kDeepSeekV2;
+extern const FamilyRow kDeepSeekV3;
+extern const FamilyRow kGlm4MoeLite;
 extern const FamilyRow kGpt2;
 extern const FamilyRow kBert;
 extern const FamilyRow kRoberta;
@@ -56,13 +59,14 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,      &kMistral,       &kMinistral, &kMinistral3, &kSeedOss,   &kCwm,       &kQwen2,
-    &kMiMo,       &kQwen3,         &kQwen3Moe,  &kQwen3Next,  &kQwen35,    &kQwen35Moe, &kMixtral,
-    &kPhi3,       &kGemma,         &kGemma2,    &kGemma3,     &kGemma4,    &kGlm,       &kGlm4,
-    &kCohere2,    &kHunYuan,       &kNemotron,  &kOlmo2,      &kOlmo3,     &kExaone4,   &kSmolLm3,
-    &kGranite,    &kGraniteHybrid, &kLfm2,      &kLfm2Moe,    &kInternLm3, &kErnie,     &kHelium,
-    &kGlm4Moe,    &kMiniMaxM2,     &kQwen2Moe,  &kGptOss,     &kGpt2,      &kBert,      &kRoberta,
-    &kXlmRoberta, &kDistilBert,
+    &kLlama,     &kMistral,  &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,
+    &kQwen2,     &kMiMo,     &kQwen3,     &kQwen3Moe,   &kQwen3Next,  &kQwen35,
+    &kQwen35Moe, &kMixtral,  &kPhi3,      &kGemma,      &kGemma2,     &kGemma3,
+    &kGemma4,    &kGlm,      &kGlm4,      &kCohere2,    &kHunYuan,    &kNemotron,
+    &kOlmo2,     &kOlmo3,    &kExaone4,   &kSmolLm3,    &kGranite,    &kGraniteHybrid,
+    &kLfm2,      &kLfm2Moe,  &kInternLm3, &kErnie,      &kHelium,     &kGlm4Moe,
+    &kMiniMaxM2, &kQwen2Moe, &kGptOss,    &kDeepSeekV2, &kDeepSeekV3, &kGlm4MoeLite,
+    &kGpt2,      &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

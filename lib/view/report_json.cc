@@ -43,6 +43,14 @@ Json shape_json(const ModelConfig& config) {
                  {"dtype", dtype_name(config.dtype)},
                  {"rope", rope_json(config.rope)}};
     if (config.sliding_rope) json["sliding_rope"] = rope_json(*config.sliding_rope);
+    if (config.latent_attention) {
+        const LatentAttentionConfig& latent = *config.latent_attention;
+        json["latent_attention"] = {{"query_rank", latent.query_rank},
+                                    {"latent_dim", latent.latent_dim},
+                                    {"plain_dim", latent.plain_dim},
+                                    {"rope_dim", latent.rope_dim},
+                                    {"value_dim", latent.value_dim}};
+    }
     if (config.num_experts > 0) {
         json["num_experts"] = config.num_experts;
         json["experts_per_token"] = config.experts_per_token;

@@ -73,12 +73,23 @@ void add_purpose(const ModelConfig& config, TextSheet& sheet) {
 // Files of families that are not supported may say sizes in other ways.
 std::string size_text(int64_t size) { return size > 0 ? std::to_string(size) : "unknown"; }
 
+std::string describe_heads(const ModelConfig& config) {
+    if (config.latent_attention) {
+        const LatentAttentionConfig& latent = *config.latent_attention;
+        return fmt::format(
+            "{}, of {} ({} rotated) and values of {}; latent attention caches {} values a token",
+            config.num_heads, latent.query_dim(), latent.rope_dim, latent.value_dim,
+            latent.cached());
+    }
+    return fmt::format("{}, of {}; {} for keys and values", size_text(config.num_heads),
+                       size_text(config.head_dim), size_text(config.num_kv_heads));
+}
+
 void add_shape(const ModelConfig& config, TextSheet& sheet) {
     sheet.row("layers", size_text(config.num_layers));
     sheet.row("hidden", fmt::format("{}, feed-forward {} ({})", size_text(config.hidden_size),
                                     size_text(config.intermediate_size), config.activation));
-    sheet.row("heads", fmt::format("{}, of {}; {} for keys and values", size_text(config.num_heads),
-                                   size_text(config.head_dim), size_text(config.num_kv_heads)));
+    sheet.row("heads", describe_heads(config));
     if (config.num_experts > 0) {
         sheet.row("experts",
                   fmt::format("{}, {} a token, feed-forward {}, in {} layers", config.num_experts,

@@ -4,14 +4,15 @@ import json
 import math
 import os
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
 from programs import DEMO, RUN, SOURCE, environment
+from tensors import read_tensors, write_tensors
 
+FAMILIES = SOURCE / "tests" / "fixtures" / "families"
 MOST_MEMORY_KIB = 64 * 1024  # before a refusal
 MOST_TOKENIZER_KIB = 1024 * 1024
 REFUSED = (65, 77)
@@ -75,29 +76,20 @@ class HostileConfigs(HostileModel):
                 self.check(f"{key}: {value}", REFUSED, MOST_MEMORY_KIB)
 
 
-class HostileStacks(HostileModel):
-    """Tensors that hold all experts of a layer: fewer of them than the config says, or of another shape, must not be read past their end."""
+class HostileTensors(HostileModel):
+    """A fixture whose tensors are changed."""
+
+    family = ""
 
     def setUp(self):
         super().setUp()
         for file in self.folder.iterdir():
             file.unlink()
-        family = SOURCE / "tests" / "fixtures" / "families" / "gpt_oss"
-        self.config = json.loads((family / "config.json").read_text())
-        content = (family / "model.safetensors").read_bytes()
-        size, = struct.unpack_from("<Q", content)
-        header = json.loads(content[8:8 + size])
-        header.pop("__metadata__", None)
-        self.tensors = {name: (entry["dtype"], entry["shape"], content[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
-                        for name, entry in header.items()}
+        self.config = json.loads((FAMILIES / self.family / "config.json").read_text())
+        self.tensors = read_tensors(FAMILIES / self.family / "model.safetensors")
 
     def write(self, tensors, config):
-        header, data = {}, b""
-        for name, (dtype, shape, values) in tensors.items():
-            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-            data += values
-        text = json.dumps(header).encode()
-        (self.folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        write_tensors(self.folder / "model.safetensors", tensors)
         self.replace("config.json", json.dumps(config))
 
     def check_shapes(self, name, shapes, tensors, config):
@@ -107,6 +99,12 @@ class HostileStacks(HostileModel):
             changed[name] = (tensors[name][0], shape, bytes(bytes_each * math.prod(shape)))
             self.write(changed, config)
             self.check(f"{name} {shape}", (65,), MOST_MEMORY_KIB, "--prompt-ids", "1,2,3")
+
+
+class HostileStacks(HostileTensors):
+    """Tensors that hold all experts of a layer: fewer of them than the config says, or of another shape, must not be read past their end."""
+
+    family = "gpt_oss"
 
     def test_dense(self):
         self.write(self.tensors, self.config)
@@ -136,6 +134,36 @@ class HostileStacks(HostileModel):
         self.check_shapes(stack + "_blocks", ([1, out, groups, 16], [experts, 2, groups, 16], [experts, out, groups, 8], [experts, out], [experts]),
                           tensors, config)
         self.check_shapes(stack + "_scales", ([1, out, groups], [experts, 2, groups], [experts, out, 2], [experts * out]), tensors, config)
+
+
+class HostileLatents(HostileTensors):
+    """Latent attention: its matrix of keys and values is taken apart by heads, so its shape must be what the config says."""
+
+    family = "deepseek_v3"
+
+    def test_shapes(self):
+        self.write(self.tensors, self.config)
+        self.assertEqual(self.check("unchanged", (0,), 0, "--prompt-ids", "1,2,3"), 0)
+        layer = "model.layers.1.self_attn."
+        for name in ("kv_b_proj", "kv_a_proj_with_mqa", "q_a_proj", "q_b_proj", "o_proj"):
+            out, into = self.tensors[layer + name + ".weight"][1]
+            self.check_shapes(f"{layer}{name}.weight", ([out - 1, into], [out, into + 1], [into, out], [1, out, into], [out * into], [0, into], [2, 2]),
+                              self.tensors, self.config)
+        for name in ("kv_a_layernorm", "q_a_layernorm"):
+            size, = self.tensors[layer + name + ".weight"][1]
+            self.check_shapes(f"{layer}{name}.weight", ([size + 1], [1], [size, 1], [0]), self.tensors, self.config)
+        absent = dict(self.tensors)
+        del absent[layer + "kv_b_proj.weight"]
+        self.write(absent, self.config)
+        self.check("no kv_b_proj", (65,), MOST_MEMORY_KIB, "--prompt-ids", "1,2,3")
+
+    def test_sizes(self):
+        for key in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+            for value in (-1, 0, 1, 7, 24, 8190, 10**6, 10**9, 2**63, 1.5, "many", [], None):
+                self.write(self.tensors, self.config | {key: value})
+                self.check(f"{key}: {value!r}", (65,), MOST_MEMORY_KIB, "--prompt-ids", "1,2,3")
+            self.write(self.tensors, {name: size for name, size in self.config.items() if name != key})
+            self.check(f"no {key}", (65,), MOST_MEMORY_KIB, "--prompt-ids", "1,2,3")
 
 
 class HostileTokenizers(HostileModel):

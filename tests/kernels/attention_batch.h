@@ -15,6 +15,7 @@ namespace testing {
 struct AttentionShape {
     int64_t heads, kv_heads, head_dim;
     nvllm::DType dtype;
+    int64_t value_dim = 0;  // of values that are dimensions of keys; 0: they are stored themselves
 
     int64_t width() const { return heads * head_dim; }
 };
@@ -59,11 +60,12 @@ class AttentionBatch {
           tables_(static_cast<size_t>(sequences_ * max_blocks_), 1 << 30) {
         options_.scales.keys = view(key_scales_, {blocks_, shape.kv_heads, block_size});
         options_.scales.values = view(value_scales_, {blocks_, shape.kv_heads, block_size});
+        options_.value_dim = shape.value_dim;
         for (int64_t s = 0; s < sequences_; ++s) add(context, s, parts[static_cast<size_t>(s)]);
-        out_.resize(static_cast<size_t>(starts_.back() * shape.width()));
+        out_.resize(static_cast<size_t>(starts_.back() * shape.heads * value_dim()));
     }
 
-    // [tokens, heads, head_dim]
+    // [tokens, heads, head_dim], or value_dim.
     const std::vector<float>& run(const nvllm::Context& context) {
         const int64_t tokens = starts_.back();
         nvllm::ops::paged_attention(context,
@@ -72,7 +74,7 @@ class AttentionBatch {
                                     key_view(), value_view(), view(starts_, {sequences_ + 1}),
                                     view(lengths_, {sequences_}),
                                     view(tables_, {sequences_, max_blocks_}), options_,
-                                    view(out_, {tokens, shape_.heads, shape_.head_dim}));
+                                    view(out_, {tokens, shape_.heads, value_dim()}));
         return out_;
     }
 
@@ -91,7 +93,9 @@ class AttentionBatch {
     nvllm::TensorView key_view() {
         return keys_.view({blocks_, shape_.kv_heads, shape_.head_dim, block_size_});
     }
+    int64_t value_dim() const { return shape_.value_dim > 0 ? shape_.value_dim : shape_.head_dim; }
     nvllm::TensorView value_view() {
+        if (shape_.value_dim > 0) return {};
         return values_.view({blocks_, shape_.kv_heads, block_size_, shape_.head_dim});
     }
 

@@ -39,6 +39,7 @@ Division divided(const std::vector<int32_t>& seq_lens, int num_threads) {
                               .group = 2,
                               .head_dim = 128,
                               .width = 128,
+                              .value_dim = 128,
                               .block_size = 16,
                               .heads_per_item = 1,
                               .segments_are_items = false,

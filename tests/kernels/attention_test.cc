@@ -2,6 +2,7 @@
 // and threads.
 #include "kernels/ops/attention.h"
 
+#include <array>
 #include <cmath>
 
 #include "attention_batch.h"
@@ -510,4 +511,39 @@ TEST_CASE("attention takes no more scratch than a dry run says, however long tex
                          dry.view(DType::i32, {1}), dry.view(DType::i32, {1, 9}), options, rows);
     CHECK(machine.scratch().peak_bytes() <= dry.scratch_bytes());
     CHECK(machine.scratch().peak_bytes() > 0);
+}
+
+// What attention gives where values have storage of their own, which holds the keys.
+TEST_CASE("values that are dimensions of keys have the bits of copies of these") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType dtype : {DType::f32, DType::f16, DType::f8_e4m3, DType::i8}) {
+            for (const auto& [heads, head_dim, value_dim] :
+                 {std::array<int64_t, 3>{2, 24, 16}, {16, 40, 32}, {5, 21, 13}, {3, 16, 16}}) {
+                CAPTURE(head_dim);
+                const Shape copies{heads, 1, head_dim, dtype};
+                Shape within = copies;
+                within.value_dim = value_dim;
+                Text text(copies, 1100, 23);
+                text.values = text.keys;
+                for (const int64_t count : {1, 70}) {
+                    PagedAttentionOptions options{0.2f, 0, 0};
+                    options.scales.key = options.scales.value = 0.5f;
+                    const std::vector<float> expected =
+                        Step{copies, 8, options}.run(machine, {&text}, {1100}, {count});
+                    const std::vector<float> out =
+                        Step{within, 8, options}.run(machine, {&text}, {1100}, {count});
+                    REQUIRE(std::ssize(out) == count * heads * value_dim);
+                    bool equal = true;
+                    for (int64_t at = 0; at < std::ssize(out); ++at) {
+                        const int64_t row = at / value_dim;
+                        const auto same = static_cast<size_t>(row * head_dim + at % value_dim);
+                        equal = equal && out[static_cast<size_t>(at)] == expected[same];
+                    }
+                    CHECK(equal);
+                }
+            }
+        }
+    });
 }

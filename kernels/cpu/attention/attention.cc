@@ -25,8 +25,9 @@ constexpr int64_t kTile = ops::kAttentionTile;
 constexpr int64_t kMaxLanes = 16;
 int64_t padded_width(int64_t head_dim) { return divided_up(head_dim, kMaxLanes) * kMaxLanes; }
 
-const AttentionMatmuls& products_for(DType cached, int64_t head_dim) {
-    return attention_compute_type(cached, head_dim) == DType::bf16
+// Values that are dimensions of keys meet one by one: a tile of them is the tile of keys turned.
+const AttentionMatmuls& products_for(DType cached, int64_t head_dim, bool keys_alone) {
+    return !keys_alone && attention_compute_type(cached, head_dim) == DType::bf16
                ? kernels().attention_vnni_pairs
                : kernels().attention[kv_type_index(cached)];
 }
@@ -247,11 +248,12 @@ bool vectors_fill_blocks_and_heads(const AttentionBatch& batch) {
 
 // Whether they multiply keys and values as these lie.
 bool is_decode(const AttentionBatch& batch, int64_t rows) {
-    return rows <= kFewAttentionRows && vectors_fill_blocks_and_heads(batch);
+    return rows <= kFewAttentionRows && vectors_fill_blocks_and_heads(batch) && !batch.keys_alone();
 }
 
 void find_places(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
                  TileOffsets& places) {
+    if (batch.keys_alone()) return;
     const CachedHead head{item.sequence, item.kv_head};
     const int64_t begin = std::max(tile, batch.first_visible(item.first_position));
     const int64_t end = std::min(tile + kTile, item.end);
@@ -318,9 +320,33 @@ void score_many(const AttentionBatch& batch, const TileWork& work, const Workspa
                            kTile, nullptr);
 }
 
+// The tile of keys that score_many() loaded, turned: values of positions side by side. Positions
+// that are not to be read become zeros.
+void turn_keys(const AttentionBatch& batch, const TileWork& work, const Workspace& space) {
+    constexpr int64_t block = 8;
+    const int64_t begin = work.begin - work.place.tile;
+    const int64_t end = work.end - work.place.tile;
+    for (int64_t first = 0; first < batch.value_dim; first += block) {
+        const int64_t count = std::min(block, batch.value_dim - first);
+        for (int64_t position = 0; position < kTile; ++position) {
+            const bool is_read = position >= begin && position < end;
+            float* const values = space.values + position * batch.width + first;
+            const float* const keys = space.keys + first * kTile + position;
+            for (int64_t i = 0; i < count; ++i) values[i] = is_read ? keys[i * kTile] : 0.0f;
+        }
+    }
+}
+
 void add_values(const AttentionBatch& batch, const TileWork& work, bool few, const Workspace& space,
                 const State& state) {
     const AttentionMatmuls& products = batch.products;
+    if (batch.keys_alone()) {
+        turn_keys(batch, work, space);
+        products.outer_product(space.scores + work.row * kTile, kTile, space.values, batch.width,
+                               state.outputs + work.row * batch.width, batch.width, work.rows,
+                               kTile, padded_width(batch.value_dim), space.correction + work.row);
+        return;
+    }
     // As many words as are summed at once, from a multiple of their positions on.
     const int64_t together = products.step * products.words_at_once;
     const int64_t first = (work.begin - work.place.tile) / together * together;
@@ -371,7 +397,10 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
     kernels().softmax_tile({scores, work.rows, space.begin + row, space.end + row,
                             batch.score_scale, batch.options.soft_cap, state.maximum + row,
                             state.denominator + row, space.correction + row});
-    if (scaled) scale_positions(batch, batch.options.scales.values, work, scores);
+    const ops::KvScales& scales = batch.options.scales;
+    if (scaled) {
+        scale_positions(batch, batch.keys_alone() ? scales.keys : scales.values, work, scores);
+    }
     pack(batch, scores, kTile, work.rows, kTile);
     add_values(batch, work, few, space, state);
 }
@@ -430,21 +459,21 @@ void store_outputs(const AttentionBatch& batch, const AttentionItem& item, const
     const auto out_of = [&](int64_t row) {
         const int64_t query = row % rows_of_head(batch, item) / batch.group;
         return batch.out.as<float>() + (item.first_query + query) * batch.out.stride(0) +
-               head_of(row) * batch.head_dim;
+               head_of(row) * batch.value_dim;
     };
     for (int64_t row = 0; row < rows; ++row) {
         // Rows lie on pages of their own.
         constexpr int64_t kRowsAhead = 8;
         if (row + kRowsAhead < rows) {
             const float* const ahead = out_of(row + kRowsAhead);
-            for (int64_t i = 0; i < batch.head_dim; i += 16) __builtin_prefetch(ahead + i, 1);
+            for (int64_t i = 0; i < batch.value_dim; i += 16) __builtin_prefetch(ahead + i, 1);
         }
         const int64_t head = head_of(row);
         float* const out = out_of(row);
         const float denominator = state.denominator[row];
         const float factor = has_sinks ? output_factor(batch, head, state.maximum[row], denominator)
                                        : batch.value_scale / denominator;
-        scale(state.outputs + row * batch.width, factor, out, batch.head_dim);
+        scale(state.outputs + row * batch.width, factor, out, batch.value_dim);
     }
 }
 
@@ -509,13 +538,16 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                          queries.dim(1) / kv_heads,
                          queries.dim(2),
                          padded_width(queries.dim(2)),
-                         value_cache.dim(2),
+                         options.value_dim > 0 ? options.value_dim : queries.dim(2),
+                         key_cache.dim(3),
                          1,
                          false,
                          item_starts,
-                         products_for(key_cache.dtype, queries.dim(2))};
+                         products_for(key_cache.dtype, queries.dim(2), options.value_dim > 0)};
     if (key_cache.dtype == DType::f8_e4m3) batch.score_scale *= options.scales.key;
-    if (value_cache.dtype == DType::f8_e4m3) batch.value_scale = options.scales.value;
+    if (key_cache.dtype == DType::f8_e4m3) {
+        batch.value_scale = batch.keys_alone() ? options.scales.key : options.scales.value;
+    }
     ThreadPool& threads = *context.threads;
     divide(batch, threads.num_threads());
     set_item_starts(batch, item_starts);

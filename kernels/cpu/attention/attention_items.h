@@ -39,7 +39,8 @@ struct AttentionBatch {
     int64_t kv_heads;
     int64_t group;  // query heads of one kv head
     int64_t head_dim;
-    int64_t width;  // head_dim padded
+    int64_t width;      // head_dim padded
+    int64_t value_dim;  // of values, at most head_dim
     int64_t block_size;
     int64_t heads_per_item;  // kv heads
     bool segments_are_items;
@@ -56,6 +57,8 @@ struct AttentionBatch {
         if (is_tree(sequence)) return num_tree_runs(sequence);
         return divided_up(num_queries(sequence), queries_per_item());
     }
+    // Values are dimensions of keys.
+    bool keys_alone() const { return options.value_dim > 0; }
     // Whether the sequence ends with a tree of drafts.
     bool is_tree(int64_t sequence) const {
         if (options.parents.data == nullptr) return false;

@@ -23,6 +23,14 @@ CacheLayout layout_of(const DecoderBlock& block) {
             kBytes;
         return layout;
     }
+    if (block.latent_attention) {
+        const LatentAttentionConfig& sizes = block.latent_attention->sizes;
+        layout.kind = CacheLayout::Kind::latent;
+        layout.kv_heads = 1;
+        layout.head_dim = static_cast<int32_t>(sizes.cached());
+        layout.value_dim = static_cast<int32_t>(sizes.latent_dim);
+        return layout;
+    }
     layout.kv_heads = static_cast<int32_t>(block.attention.kv_heads);
     layout.head_dim = static_cast<int32_t>(block.attention.head_dim);
     layout.window = block.attention.options.window;
@@ -31,7 +39,8 @@ CacheLayout layout_of(const DecoderBlock& block) {
 
 bool have_one_geometry(const CacheLayout& one, const CacheLayout& other) {
     return one.kind == other.kind && one.window == other.window && one.kv_heads == other.kv_heads &&
-           one.head_dim == other.head_dim && one.state_bytes == other.state_bytes;
+           one.head_dim == other.head_dim && one.value_dim == other.value_dim &&
+           one.state_bytes == other.state_bytes;
 }
 
 // One group for each geometry there is, in order of first use but for that states come last: what

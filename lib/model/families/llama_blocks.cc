@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "lib/model/families/latent_loader.h"
 #include "lib/model/families/llama_mlps.h"
 #include "lib/model/families/llama_states.h"
 
@@ -140,6 +141,7 @@ struct LlamaLoader {
     }
 
     std::vector<std::string> attention_readers(const std::string& name, size_t index) const {
+        if (config.latent_attention) return latent_attention_readers(config, name);
         if (traits.fused.query_key_value != nullptr) {
             return {fmt::format("{}.{}", name, traits.fused.query_key_value)};
         }
@@ -171,7 +173,8 @@ struct LlamaLoader {
         if (traits.is_parallel) readers.insert(readers.end(), of_mlp.begin(), of_mlp.end());
         std::vector<ChannelFlow> flows;
         add_norm_flow(block, traits.norms.before_attention, std::move(readers), flows);
-        if (!is_linear && !traits.has_value_norm) flows.push_back(value_flow(attention));
+        const bool is_plain = !is_linear && !config.latent_attention && !traits.has_value_norm;
+        if (is_plain) flows.push_back(value_flow(attention));
         add_norm_flow(block, traits.norms.before_mlp, std::move(of_mlp), flows);
         for (ChannelFlow& flow : mlps().flows(block, index)) flows.push_back(std::move(flow));
         return flows;
@@ -182,6 +185,8 @@ struct LlamaLoader {
         DecoderBlock block;
         if (config.is_linear(index)) {
             block.state_layer = states().load(name, in);
+        } else if (config.latent_attention) {
+            block.latent_attention = load_latent_attention(config, source, name + ".self_attn", in);
         } else {
             block.attention = attention(name + ".self_attn", in, index);
         }

@@ -141,6 +141,7 @@ Routing LlamaMlps::routing(const std::string& layer) const {
     routing.normalize_weights = config_.normalize_expert_weights;
     routing.num_groups = config_.num_expert_groups;
     routing.groups_per_token = config_.expert_groups_per_token;
+    routing.groups_by_best = config_.groups_by_best;
     routing.weight_scale = static_cast<float>(config_.expert_weight_scale);
     if (traits_.experts.choice_bias != nullptr && config_.has_choice_bias) {
         routing.bias = values_of(source_, fmt::format("{}.{}", layer, traits_.experts.choice_bias),

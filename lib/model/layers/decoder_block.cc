@@ -76,6 +76,8 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSi
                            std::visit(
                                [&](const auto& layer) { layer.apply(batch, index, x, how, y); },
                                *state_layer);
+                       } else if (latent_attention) {
+                           latent_attention->apply(batch, index, cos_sin, x, how, y);
                        } else {
                            attention.apply(batch, index, cos_sin, x, how, y);
                        }
@@ -112,9 +114,9 @@ bool DecoderBlock::is_capturable() const {
 
 size_t DecoderBlock::bytes() const {
     return norm_bytes(attention_norm) + attention.bytes() + norm_bytes(after_attention_norm) +
-           state_layer_bytes(*this) + norm_bytes(mlp_norm) + mlp_bytes(*this) +
-           norm_bytes(after_mlp_norm) + (layer_input ? layer_input->bytes() : 0) +
-           experts_bytes(*this);
+           state_layer_bytes(*this) + (latent_attention ? latent_attention->bytes() : 0) +
+           norm_bytes(mlp_norm) + mlp_bytes(*this) + norm_bytes(after_mlp_norm) +
+           (layer_input ? layer_input->bytes() : 0) + experts_bytes(*this);
 }
 
 }  // namespace nvllm

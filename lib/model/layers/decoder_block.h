@@ -7,6 +7,7 @@
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
 #include "lib/model/layers/gated_delta_net.h"
+#include "lib/model/layers/latent_attention.h"
 #include "lib/model/layers/layer_input.h"
 #include "lib/model/layers/mamba2.h"
 #include "lib/model/layers/mlp.h"
@@ -28,9 +29,10 @@ using StateLayer = std::variant<GatedDeltaNet, Mamba2, ShortConv>;
 
 struct DecoderBlock {
     std::optional<Norm> attention_norm;  // of what attention reads; empty: it reads the residual
-    // `attention`, or where it is there this instead.
+    // `attention`, or instead that of the two others which is there.
     Attention attention;
     std::optional<StateLayer> state_layer;
+    std::optional<LatentAttention> latent_attention;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     std::optional<Norm> mlp_norm;              // alike
     std::variant<Mlp, MoeMlp> mlp;

@@ -102,6 +102,16 @@ double yarn_attention_factor(const RopeConfig& rope) {
     return yarn_mscale(rope.factor, 1.0);
 }
 
+}  // namespace
+
+double latent_score_factor(const RopeConfig& rope) {
+    if (rope.kind != "yarn" || rope.mscale_all_dim.value_or(0.0) == 0.0) return 1.0;
+    const double scale = yarn_mscale(rope.factor, *rope.mscale_all_dim);
+    return scale * scale;
+}
+
+namespace {
+
 // (Ding et al. 2024, LongRoPE)
 std::vector<float> longrope_frequencies(const RopeConfig& rope, int64_t rotary,
                                         const std::vector<double>& factors) {

@@ -28,4 +28,8 @@ int64_t original_context(const RopeConfig& rope, int64_t max_positions, int64_t 
 RopeFrequencies rope_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_positions,
                                  int64_t max_model_len);
 
+// What YaRN with mscale_all_dim multiplies scores of latent attention with (DeepSeek-V2,
+// DeepSeek-AI 2024); 1 without it.
+double latent_score_factor(const RopeConfig& rope);
+
 }  // namespace nvllm

@@ -25,8 +25,8 @@ int32_t best_of(std::span<const float> values) {
     return static_cast<int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-// The sum of the two best values of a group, or its only one.
-float group_score(std::span<const float> values) {
+// The best value of a group, or the sum of the two best where it has two.
+float group_score(std::span<const float> values, bool by_best) {
     float first = kNever;
     float second = kNever;
     for (const float value : values) {
@@ -37,7 +37,7 @@ float group_score(std::span<const float> values) {
             second = value;
         }
     }
-    return values.size() > 1 ? first + second : first;
+    return values.size() > 1 && !by_best ? first + second : first;
 }
 
 // Experts of all but the best groups can no longer be chosen.
@@ -45,7 +45,7 @@ void leave_best_groups(const Routing& routing, std::span<float> choice) {
     const size_t size = choice.size() / static_cast<size_t>(routing.num_groups);
     std::vector<float> scores;
     for (size_t first = 0; first < choice.size(); first += size) {
-        scores.push_back(group_score(choice.subspan(first, size)));
+        scores.push_back(group_score(choice.subspan(first, size), routing.groups_by_best));
     }
     std::vector<bool> is_left(scores.size());
     for (int64_t rank = 0; rank < routing.groups_per_token; ++rank) {

@@ -22,9 +22,10 @@ struct Routing {
     // Added to the scores for the choice alone; empty: nothing. float32 [experts]
     std::vector<float> bias = {};
     // Only experts of the best groups can be chosen; a group is as good as its two best experts
-    // together. 1: all are one group.
+    // together, or as its best one. 1: all are one group.
     int64_t num_groups = 1;
     int64_t groups_per_token = 1;
+    bool groups_by_best = false;
     float weight_scale = 1.0f;  // on the weights at last
     // On the weight of each expert, alike; empty: nothing. float32 [experts]
     std::vector<float> expert_scales = {};

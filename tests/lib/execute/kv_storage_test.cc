@@ -158,6 +158,47 @@ TEST_CASE("a cache of one byte a value takes half of one of two") {
     CHECK(bytes(DType::i8) == bytes(DType::f8_e4m3) * (kHeadDim + 4) / kHeadDim);
 }
 
+TEST_CASE("a latent group stores one vector of a token, and its scale, in each layer") {
+    const Machine machine;
+    const std::vector<int32_t> blocks{kBlocks};
+    CacheLayout group = one_group()[0];
+    group.kind = CacheLayout::Kind::latent;
+    group.kv_heads = 1;
+    group.value_dim = 4;
+    CHECK(group.bytes_per_token(DType::bf16) == kLayers * kHeadDim * 2);
+    for (const DType dtype : {DType::f32, DType::i8}) {
+        KvStorage storage({group}, blocks, {}, kBlockSize, dtype);
+        const int64_t token_bytes = group.bytes_per_token(dtype);
+        CHECK(storage.bytes() == static_cast<size_t>(kBlocks * kBlockSize * token_bytes));
+        const std::vector<float> vector = {1, 2, 3, 4, 5, 6};
+        std::vector<const KvLayer*> layers;
+        for (const KvLayer& layer : storage.layers()) layers.push_back(&layer);
+        REQUIRE(layers.size() == kLayers);
+        for (size_t i = 0; i < layers.size(); ++i) {
+            CHECK(layers[i]->values.rank == 0);
+            std::vector<float> keys = vector;
+            for (float& value : keys) value *= static_cast<float>(i + 1);
+            const int64_t slot = kBlockSize + 2;
+            ops::write_kv(machine.context, ConstTensorView(keys.data(), DType::f32, {1, 1, 6}), {},
+                          ConstTensorView(&slot, DType::i64, {1}), layers[i]->keys,
+                          layers[i]->values, {1.0f, 1.0f, layers[i]->key_scales, {}});
+        }
+        const std::vector<BlockMove> copies{{.group = 0, .from = 1, .to = 3}};
+        storage.copy_blocks(machine.context, copies);
+        for (size_t i = 0; i < layers.size(); ++i) {
+            const auto factor = static_cast<float>(i + 1);
+            const TensorView& keys = layers[i]->keys;
+            const int64_t at = 3 * keys.stride(0) + 5 * keys.stride(2) + 2;
+            if (dtype == DType::f32) {
+                CHECK(keys.as<float>()[at] == 6.0f * factor);
+            } else {
+                CHECK(keys.as<int8_t>()[at] == 127);
+                CHECK(scale_at(layers[i]->key_scales, 3, 0, 2) == 6.0f * factor / 127.0f);
+            }
+        }
+    }
+}
+
 TEST_CASE("states of all layers of a slot go where the slot goes, in float32") {
     const Machine machine;
     std::vector<CacheLayout> groups = one_group();

@@ -56,8 +56,21 @@ std::string text_of(const ModelConfig& config) {
     if (config.linear_attention) {
         const LinearAttentionConfig& linear = *config.linear_attention;
         text +=
-            fmt::format(" {} {} {} {} {} {}", linear.key_heads, linear.value_heads, linear.key_dim,
-                        linear.value_dim, linear.conv_taps, fmt::join(linear.layers, ","));
+            fmt::format(" {} {} {} {} {} {} {} {}", linear.key_heads, linear.value_heads,
+                        linear.key_dim, linear.value_dim, linear.conv_taps,
+                        fmt::join(linear.layers, ","), linear.conv_bias, linear.projection_bias);
+    }
+    for (const LayerHeads& heads : config.layer_heads) {
+        text += fmt::format(" {}x{}", heads.kv_heads, heads.head_dim);
+    }
+    text += fmt::format(" {} {} {} {} {} {}", config.values_are_keys, config.num_sharing_layers,
+                        config.sharing_mlp_factor, config.layer_input_size,
+                        config.experts_beside_mlp, config.has_choice_bias);
+    if (config.latent_attention) {
+        const LatentAttentionConfig& latent = *config.latent_attention;
+        text += fmt::format(" {} {} {} {} {} {} {}", latent.query_rank, latent.latent_dim,
+                            latent.plain_dim, latent.rope_dim, latent.value_dim, latent.interleaved,
+                            config.groups_by_best);
     }
     text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {}", config.embedding_scale,
                         config.residual_scale, config.logit_scale,
@@ -116,8 +129,12 @@ bool says_nothing_now(const ModelConfig& config, const std::string& key) {
                                key == "layer_types" || key == "use_sliding_window";
     // Lists of layers decide over these.
     const bool is_decided = key == "sliding_window_pattern" || key == "no_rope_layer_interval";
-    return (config.sliding_window == 0 && is_of_windows) || is_decided || key == "architectures" ||
-           key == "model_type" || (config.is_multi_part && key == "tie_word_embeddings") ||
+    // Experts are chosen out of all groups.
+    const bool is_of_groups = key == "n_group" || key == "topk_group";
+    const bool has_groups = config.text_architecture != "DeepseekV2ForCausalLM";
+    return (config.sliding_window == 0 && is_of_windows) || is_decided ||
+           (is_of_groups && !has_groups) || key == "architectures" || key == "model_type" ||
+           (config.is_multi_part && key == "tie_word_embeddings") ||
            (config.is_multi_part && is_of_other_part(key));
 }
 

@@ -165,7 +165,7 @@ TEST_CASE("layer options: Gemma 4's heads by layer, shared keys and values, and 
                     {"global_head_dim", 16},
                     {"vocab_size", 1000},
                     {"vocab_size_per_layer_input", 1000}};
-        all.update(changes);
+        if (!changes.is_null()) all.update(changes);
         return parse("gemma4_text", all);
     };
     const ModelConfig config = gemma({});

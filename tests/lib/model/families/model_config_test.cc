@@ -92,6 +92,92 @@ TEST_CASE("config: layers with linear attention are listed, or all but every nth
               .shared_expert_intermediate_size == 0);
 }
 
+json latent() {
+    return changed(llama(), {{"model_type", "deepseek_v3"},
+                             {"architectures", {"DeepseekV3ForCausalLM"}},
+                             {"num_key_value_heads", nullptr},
+                             {"kv_lora_rank", 20},
+                             {"qk_nope_head_dim", 10},
+                             {"qk_rope_head_dim", 6},
+                             {"v_head_dim", 14},
+                             {"n_routed_experts", 8},
+                             {"num_experts_per_tok", 2},
+                             {"topk_group", 2}});
+}
+
+TEST_CASE("config: sizes of latent attention, and which experts are chosen") {
+    // null is a value here, not an absent key.
+    json document = latent();
+    document["q_lora_rank"] = nullptr;
+    const ModelConfig v3 = parse(document);
+    REQUIRE(v3.latent_attention);
+    CHECK(v3.latent_attention->query_rank == 0);
+    CHECK(v3.latent_attention->cached() == 26);
+    CHECK(v3.latent_attention->query_dim() == 16);
+    CHECK(v3.latent_attention->interleaved);
+    CHECK(v3.head_dim == 6);
+    CHECK(v3.num_kv_heads == v3.num_heads);
+    CHECK(v3.num_expert_groups == 8);
+    CHECK(v3.expert_weight_scale == 2.5);
+    CHECK(v3.normalize_expert_weights);
+    CHECK_FALSE(v3.groups_by_best);
+    CHECK(v3.sparse_layers == std::vector<bool>{false, false, false, true});
+
+    document["q_lora_rank"] = 28;
+    const auto with = [&](const char* key, const json& value) {
+        json other = document;
+        other[key] = value;
+        return other;
+    };
+    CHECK(parse(document).latent_attention->query_rank == 28);
+    CHECK_FALSE(parse(with("rope_interleave", false)).latent_attention->interleaved);
+    CHECK(parse(with("model_type", "kimi_k2")).text_architecture == "DeepseekV3ForCausalLM");
+    for (const auto& [key, value] :
+         std::vector<std::pair<const char*, json>>{{"kv_lora_rank", 8190},
+                                                   {"kv_lora_rank", 0},
+                                                   {"kv_lora_rank", nullptr},
+                                                   {"qk_nope_head_dim", 8193},
+                                                   {"qk_rope_head_dim", 7},
+                                                   {"v_head_dim", -1},
+                                                   {"q_lora_rank", int64_t{1} << 40},
+                                                   {"q_lora_rank", "many"},
+                                                   {"head_dim", 8},
+                                                   {"qk_head_dim", 17},
+                                                   {"num_key_value_heads", 2},
+                                                   {"topk_method", "greedy"},
+                                                   {"scoring_func", "softmax"},
+                                                   {"moe_layer_freq", 2},
+                                                   {"topk_group", 9}}) {
+        CAPTURE(key);
+        CAPTURE(value.dump());
+        CHECK_THROWS_AS(parse(with(key, value)), Error);
+    }
+    CHECK_THROWS_AS(parse(latent()), Error);  // nothing says what queries are made of
+
+    document["model_type"] = "deepseek_v2";
+    document["architectures"] = {"DeepseekV2ForCausalLM"};
+    const ModelConfig v2 = parse(document);
+    CHECK(v2.num_expert_groups == 1);
+    CHECK_FALSE(v2.normalize_expert_weights);
+    const ModelConfig limited =
+        parse(changed(document, {{"topk_method", "group_limited_greedy"}, {"n_group", 4}}));
+    CHECK(limited.num_expert_groups == 4);
+    CHECK(limited.groups_by_best);
+    CHECK_THROWS_AS(parse(with("topk_method", "noaux_tc")), Error);
+    CHECK_THROWS_AS(parse(with("norm_topk_prob", true)), Error);
+
+    document["model_type"] = "glm4_moe_lite";
+    document["architectures"] = {"Glm4MoeLiteForCausalLM"};
+    document["topk_group"] = 1;
+    const json types = {"sparse", "dense", "dense", "sparse"};
+    CHECK(parse(document).sparse_layers == std::vector<bool>{false, true, true, true});
+    CHECK(parse(with("mlp_layer_types", types)).sparse_layers ==
+          std::vector<bool>{true, false, false, true});
+    CHECK_THROWS_AS(parse(with("mlp_layer_types", {"sparse", "dense"})), Error);
+    CHECK_THROWS_AS(parse(with("mlp_layer_types", {"sparse", "odd", "dense", "dense"})), Error);
+    CHECK_THROWS_AS(parse(with("partial_rotary_factor", 0.5)), Error);
+}
+
 TEST_CASE("config: llama, and what it leaves unsaid") {
     const ModelConfig config = parse(llama());
     CHECK(config.architecture == "LlamaForCausalLM");

@@ -63,5 +63,16 @@ TEST_CASE("routing: experts of the best groups only") {
     CHECK(choice.weights[2] == doctest::Approx(sigmoid(1.0f)));
 }
 
+// The same groups, of which the one with the best expert is now the best.
+TEST_CASE("routing: groups by their best expert") {
+    const Routing routing = {.experts_per_token = 3,
+                             .scores = RouterScores::sigmoid,
+                             .num_groups = 3,
+                             .groups_per_token = 2,
+                             .groups_by_best = true};
+    const Choice choice = choose(routing, {4.0f, -9.0f, 1.0f, 2.0f, 0.9f, 1.5f});
+    CHECK(choice.experts == std::vector<int32_t>{0, 3, 2});
+}
+
 }  // namespace
 }  // namespace nvllm

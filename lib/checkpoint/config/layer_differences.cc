@@ -1,5 +1,5 @@
 // Two dialects: sizes by layer, or of all layers with full attention.
-#include "lib/checkpoint/layer_differences.h"
+#include "lib/checkpoint/config/layer_differences.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "lib/checkpoint/config/config_limits.h"
 #include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
 namespace {
 
-constexpr int64_t kMaxHeads = 8192;
-constexpr int64_t kMaxHeadDim = 8192;
-constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kDefaultGlobalHeadDim = 512;
 constexpr int64_t kDefaultLayerInput = 256;
 
@@ -26,8 +24,8 @@ void check_heads(const ConfigFields& fields, const char* key, const LayerHeads& 
                                        heads.kv_heads, config.num_heads));
     }
     if (heads.head_dim % 2 != 0) fields.refuse(key, "rotary embeddings need an even head_dim");
-    if (config.num_heads * heads.head_dim > kMaxWidth) {
-        fields.refuse(key, fmt::format("all heads of it are wider than {}", kMaxWidth));
+    if (config.num_heads * heads.head_dim > kMaxIntermediate) {
+        fields.refuse(key, fmt::format("all heads of it are wider than {}", kMaxIntermediate));
     }
 }
 
@@ -118,19 +116,19 @@ void read_layer_differences(const ConfigFields& fields, ModelConfig& config) {
     check_kinds(fields, config);
     read_sharing(fields, config);
     config.layer_input_size =
-        fields.integer("hidden_size_per_layer_input", 0, kMaxWidth)
+        fields.integer("hidden_size_per_layer_input", 0, kMaxIntermediate)
             .value_or(fields.json().contains("hidden_size_per_layer_input") ? 0
                                                                             : kDefaultLayerInput);
     const int64_t rows =
-        fields.integer("vocab_size_per_layer_input", 1, kMaxWidth * 4).value_or(262144);
+        fields.integer("vocab_size_per_layer_input", 1, kMaxVocab).value_or(262144);
     if (config.layer_input_size > 0 && rows != config.vocab_size) {
         fields.refuse("vocab_size_per_layer_input",
                       "a table of as many rows as vocab_size says "
                       "is expected");
     }
-    if (config.layer_input_size * config.num_layers > kMaxWidth) {
+    if (config.layer_input_size * config.num_layers > kMaxIntermediate) {
         fields.refuse("hidden_size_per_layer_input",
-                      fmt::format("those of all layers are wider than {}", kMaxWidth));
+                      fmt::format("those of all layers are wider than {}", kMaxIntermediate));
     }
 }
 

@@ -1,5 +1,5 @@
 // Three dialects.
-#include "lib/checkpoint/linear_attention_config.h"
+#include "lib/checkpoint/config/linear_attention_config.h"
 
 #include <fmt/format.h>
 
@@ -8,15 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "lib/checkpoint/config/config_limits.h"
 #include "lib/checkpoint/quoted.h"
 
 namespace nvllm {
 namespace {
 
-constexpr int64_t kMaxLayers = 1024;
-constexpr int64_t kMaxHeads = 8192;
-constexpr int64_t kMaxHeadDim = 8192;
-constexpr int64_t kMaxWidth = int64_t{1} << 20;  // of all heads
 constexpr int64_t kMaxTaps = 64;
 
 // One answer a layer: the types that the file lists. Empty: it lists none.
@@ -64,8 +61,8 @@ LinearAttentionConfig read_delta_net(const ConfigFields& fields, const ModelConf
     for (const auto& [key, width] :
          {std::pair("linear_key_head_dim", linear.key_heads * linear.key_dim),
           std::pair("linear_value_head_dim", linear.value_heads * linear.value_dim)}) {
-        if (width <= kMaxWidth) continue;
-        fields.refuse(key, fmt::format("all heads of it are wider than {}", kMaxWidth));
+        if (width <= kMaxIntermediate) continue;
+        fields.refuse(key, fmt::format("all heads of it are wider than {}", kMaxIntermediate));
     }
     linear.layers = layers_of_delta_nets(fields, config);
     return linear;
@@ -100,8 +97,9 @@ LinearAttentionConfig read_mamba(const ConfigFields& fields, const ModelConfig& 
     constexpr int64_t kMaxExpansion = 64;
     const int64_t width =
         fields.integer("mamba_expand", 1, kMaxExpansion).value_or(2) * config.hidden_size;
-    if (width > kMaxWidth) {
-        fields.refuse("mamba_expand", fmt::format("its values are wider than {}", kMaxWidth));
+    if (width > kMaxIntermediate) {
+        fields.refuse("mamba_expand",
+                      fmt::format("its values are wider than {}", kMaxIntermediate));
     }
     const nlohmann::json* dim = fields.find("mamba_d_head");
     const bool follows = dim == nullptr || *dim == "auto";
@@ -114,9 +112,9 @@ LinearAttentionConfig read_mamba(const ConfigFields& fields, const ModelConfig& 
         fields.refuse("mamba_n_groups",
                       fmt::format("it must divide the {} heads", linear.value_heads));
     }
-    if (linear.key_heads * linear.key_dim > kMaxWidth) {
+    if (linear.key_heads * linear.key_dim > kMaxIntermediate) {
         fields.refuse("mamba_d_state",
-                      fmt::format("all groups of it are wider than {}", kMaxWidth));
+                      fmt::format("all groups of it are wider than {}", kMaxIntermediate));
     }
     check_time_steps(fields);
     linear.layers = listed_layers(fields, config);

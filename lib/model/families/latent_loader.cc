@@ -1,0 +1,85 @@
+// Names of latent attention's tensors, and the matrix of keys and values by heads.
+#include "lib/model/families/latent_loader.h"
+
+#include <cmath>
+#include <memory>
+
+#include "lib/model/layers/rope_scaling.h"
+#include "lib/model/weights/dense.h"
+
+namespace nvllm {
+namespace {
+
+// Of the norms within, whatever rms_norm_eps says.
+constexpr double kEpsilon = 1e-6;
+
+LinearWeight linear_of(WeightSource& source, const Tensor& matrix) {
+    std::vector<std::unique_ptr<LinearPart>> parts;
+    parts.push_back(make_dense_part(source.placed(matrix), {}, source.compute_type()));
+    return LinearWeight(std::move(parts));
+}
+
+// As products take it, dequantized where it is stored quantized.
+Tensor read_product_matrix(WeightSource& source, const LinearSpec& linear) {
+    if (is_dense(source, linear)) {
+        return as_product_matrix(
+            source, source.read(linear.weight(), {linear.out, linear.in}, WeightRole::matrix));
+    }
+    Tensor matrix = as_type(source, read_values(source, linear), source.compute_type());
+    source.release_stored();
+    return matrix;
+}
+
+// A head's rows are those of its keys, then those of its values.
+void load_by_head(WeightSource& source, const std::string& name, LatentAttention& layer) {
+    const LatentAttentionConfig& sizes = layer.sizes;
+    const int64_t rows = sizes.plain_dim + sizes.value_dim;
+    const auto whole = std::make_shared<const Tensor>(
+        read_product_matrix(source, {name, sizes.latent_dim, layer.heads * rows}));
+    const auto part = [&](int64_t first, int64_t count) {
+        return Tensor::borrow(whole->view().rows(first, count), whole);
+    };
+    for (int64_t head = 0; head < layer.heads; ++head) {
+        const int64_t first = head * rows;
+        layer.keys.push_back(linear_of(source, transposed(source, part(first, sizes.plain_dim))));
+        layer.values.push_back(linear_of(source, part(first + sizes.plain_dim, sizes.value_dim)));
+    }
+}
+
+}  // namespace
+
+LatentAttention load_latent_attention(const ModelConfig& config, WeightSource& source,
+                                      const std::string& name, int64_t in) {
+    const LatentAttentionConfig& sizes = *config.latent_attention;
+    const int64_t of_queries = config.num_heads * sizes.query_dim();
+    LatentAttention layer;
+    layer.sizes = sizes;
+    layer.heads = config.num_heads;
+    layer.scale = static_cast<float>(latent_score_factor(config.rope) /
+                                     std::sqrt(static_cast<double>(sizes.query_dim())));
+    if (sizes.query_rank > 0) {
+        layer.query_rank =
+            load_linear(source, {name + ".q_a_proj", in, sizes.query_rank, config.attention_bias});
+        layer.query_norm =
+            load_rms_norm(source, name + ".q_a_layernorm", sizes.query_rank, kEpsilon);
+        layer.queries =
+            load_linear(source, {name + ".q_b_proj", sizes.query_rank, of_queries, false});
+    } else {
+        layer.queries = load_linear(source, {name + ".q_proj", in, of_queries, false});
+    }
+    layer.cached = load_linear(
+        source, {name + ".kv_a_proj_with_mqa", in, sizes.cached(), config.attention_bias});
+    layer.latent_norm = load_rms_norm(source, name + ".kv_a_layernorm", sizes.latent_dim, kEpsilon);
+    load_by_head(source, name + ".kv_b_proj", layer);
+    layer.output = load_linear(source, {name + ".o_proj", config.num_heads * sizes.value_dim,
+                                        config.hidden_size, config.attention_output_bias});
+    return layer;
+}
+
+std::vector<std::string> latent_attention_readers(const ModelConfig& config,
+                                                  const std::string& name) {
+    const bool has_rank = config.latent_attention->query_rank > 0;
+    return {name + (has_rank ? ".q_a_proj" : ".q_proj"), name + ".kv_a_proj_with_mqa"};
+}
+
+}  // namespace nvllm
