@@ -418,7 +418,9 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
         config.experts_beside_mlp = fields.boolean("enable_moe_block").value_or(false);
         if (!config.experts_beside_mlp) {
             for (const char* key : {"num_experts", "top_k_experts", "moe_intermediate_size"}) {
-                fields.find(key);  // says nothing then
+                if (!fields.has(key)) continue;
+                config.notes.push_back(fmt::format("{}: {} is not used: enable_moe_block is false",
+                                                   fields.file_name(), key));
             }
             return;
         }
