@@ -87,7 +87,9 @@ struct Usage {
         visit("completion_tokens", completion_tokens);
         visit("total_tokens", prompt_tokens + completion_tokens);
         Details of_prompt{cached_tokens, {}};
-        if (tokens_without_state > 0) of_prompt.tokens_without_state = tokens_without_state;
+        if (tokens_without_state > 0) {
+            of_prompt.tokens_without_state.emplace(tokens_without_state);
+        }
         visit("prompt_tokens_details", of_prompt);
         Maybe<CompletionDetails> details;
         if (reasoning_tokens) details = CompletionDetails{*reasoning_tokens};
