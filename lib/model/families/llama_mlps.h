@@ -31,7 +31,7 @@ class LlamaMlps {
         return config_.num_experts > 0 && config_.sparse_layers[index];
     }
     std::string sparse_name(const std::string& block) const;
-    Mlp mlp(const std::string& name, const ExpertNames& names, int64_t inner) const;
+    Mlp mlp(const std::string& name, const ExpertNames& names, int64_t inner, bool bias) const;
     MoeMlp sparse(const std::string& name) const;
     Routing routing(const std::string& layer) const;
     std::vector<ExpertLinears> expert_linears(const std::string& layer) const;
