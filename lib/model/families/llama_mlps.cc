@@ -22,9 +22,8 @@ std::vector<float> values_of(WeightSource& source, const std::string& name, int6
 
 }  // namespace
 
-Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t inner) const {
+Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t inner, bool bias) const {
     const int64_t hidden = config_.hidden_size;
-    const bool bias = config_.mlp_bias;
     const LinearSpec gate = {fmt::format("{}.{}", name, names.gate), hidden, inner, bias,
                              ShardAxis::output};
     const LinearSpec up = {fmt::format("{}.{}", name, names.up), hidden, inner, bias,
@@ -194,7 +193,8 @@ MoeMlp LlamaMlps::sparse(const std::string& block) const {
     layer.computes_all = source_.hook() != nullptr;
     const std::string shared = shared_name(block);
     if (!shared.empty()) {
-        layer.shared = mlp(shared, traits_.mlp, config_.shared_expert_intermediate_size);
+        layer.shared =
+            mlp(shared, traits_.mlp, config_.shared_expert_intermediate_size, config_.mlp_bias);
         if (names.shared_gate != nullptr) {
             layer.shared_gate = load_linear(source_, {fmt::format("{}.{}", name, names.shared_gate),
                                                       config_.hidden_size, 1, false});
@@ -212,21 +212,21 @@ MoeMlp LlamaMlps::sparse(const std::string& block) const {
         }
         layer.experts.push_back(mlp(fmt::format("{}.experts.{}", name, expert),
                                     {names.layer, names.gate, names.up, names.down},
-                                    config_.expert_intermediate_size));
+                                    config_.expert_intermediate_size, false));
     }
     return layer;
 }
 
+// Without biases, which only clamped experts have.
 std::vector<ExpertLinears> LlamaMlps::expert_linears(const std::string& layer) const {
     const int64_t hidden = config_.hidden_size;
     const int64_t inner = config_.expert_intermediate_size;
     std::vector<ExpertLinears> experts;
     for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
         const std::string name = fmt::format("{}.experts.{}.", layer, expert);
-        experts.push_back(
-            {{name + traits_.experts.gate, hidden, inner, config_.mlp_bias, ShardAxis::output},
-             {name + traits_.experts.up, hidden, inner, config_.mlp_bias, ShardAxis::output},
-             {name + traits_.experts.down, inner, hidden, config_.mlp_bias, ShardAxis::input}});
+        experts.push_back({{name + traits_.experts.gate, hidden, inner, false, ShardAxis::output},
+                           {name + traits_.experts.up, hidden, inner, false, ShardAxis::output},
+                           {name + traits_.experts.down, inner, hidden, false, ShardAxis::input}});
     }
     return experts;
 }
@@ -238,7 +238,8 @@ std::string LlamaMlps::sparse_name(const std::string& block) const {
 
 std::variant<Mlp, MoeMlp> LlamaMlps::load(const std::string& block, size_t index) const {
     if (is_sparse(index)) return sparse(block);
-    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp, width(index));
+    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp, width(index),
+               config_.mlp_bias);
 }
 
 std::vector<std::string> LlamaMlps::mlp_readers(const std::string& name) const {

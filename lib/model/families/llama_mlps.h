@@ -40,7 +40,7 @@ class LlamaMlps {
     std::string sparse_name(const std::string& block) const;
     // The name of the MLP for all tokens beside experts; empty: there is none.
     std::string shared_name(const std::string& block) const;
-    Mlp mlp(const std::string& name, const MlpNames& names, int64_t inner) const;
+    Mlp mlp(const std::string& name, const MlpNames& names, int64_t inner, bool bias) const;
     std::vector<std::string> mlp_readers(const std::string& name) const;
     ChannelFlow mlp_flow(const std::string& name, int64_t inner) const;
     MoeMlp sparse(const std::string& block) const;

@@ -45,6 +45,7 @@ class Driver {
                 }
                 kv.keys = storage(kv_dtype, {num_blocks_, groups[group].kv_heads,
                                              groups[group].head_dim, block_size_});
+                if (groups[group].kind == CacheLayout::Kind::latent) continue;
                 kv.values = storage(kv_dtype, {num_blocks_, groups[group].kv_heads, block_size_,
                                                groups[group].head_dim});
             }
