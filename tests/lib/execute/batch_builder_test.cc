@@ -111,7 +111,7 @@ TEST_CASE("rows of a tree are at the positions of their depth, in slots one afte
     const std::vector<int32_t> drafts = {40, 41, 42, 43};
     const std::vector<int32_t> parents = {0, 1, 0};  // of the last three
     const std::vector<std::vector<int32_t>> tables = {{6, 7}};
-    BatchBuilder builder(1, 4);
+    BatchBuilder builder(kOneGroup, 4);
     BatchRow row{ids, tables, 2, 5};
     row.drafts = drafts;
     row.parents = parents;
