@@ -167,6 +167,7 @@ ModelPlan::ModelPlan(Recipe recipe, const HookedModel& model)
     check_order(recipe_);
     check_ignored(model);
     ignore_routers(model);
+    ignore_latent_parts(model);
     for (const Modifier& modifier : recipe_.modifiers) resolve(modifier, model);
     note_mixed_inputs(model);
     add_rotation(model);
@@ -246,6 +247,15 @@ void ModelPlan::ignore_routers(const HookedModel& model) {
         [](const ObservedLinear& linear) { return linear.name.name.ends_with(".gate"); });
     if (!has_routers) return;
     for (Modifier& modifier : recipe_.modifiers) modifier.ignore.emplace_back("re:.*[.]gate$");
+}
+
+// Latent attention multiplies parts of it by themselves, so it stays dense.
+void ModelPlan::ignore_latent_parts(const HookedModel& model) {
+    const bool is_latent = std::any_of(
+        model.linears().begin(), model.linears().end(),
+        [](const auto& linear) { return linear.name.name.ends_with(".kv_a_proj_with_mqa"); });
+    if (!is_latent) return;
+    for (Modifier& modifier : recipe_.modifiers) modifier.ignore.emplace_back("re:.*[.]kv_b_proj$");
 }
 
 void ModelPlan::add_rotation(const HookedModel& model) {

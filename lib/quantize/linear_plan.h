@@ -78,6 +78,7 @@ class ModelPlan {
     bool says_the_same(const QuantizationConfig& config, const HookedModel& model) const;
     QuantizationConfig config_of_one_scheme(const HookedModel& model, size_t example) const;
     void ignore_routers(const HookedModel& model);
+    void ignore_latent_parts(const HookedModel& model);
     void check_heads(const HookedModel& model) const;
     void add_rotation(const HookedModel& model);
     void find_sparse(const HookedModel& model);
