@@ -17,6 +17,8 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -32,8 +34,17 @@ class Server:
             self.log.append(line)
             if "http://" in line:
                 self.url = "http://" + line.split("http://")[1].split()[0].rstrip(".,")
-                return
+                return self.wait()
         raise SystemExit("the server did not start:\n" + "".join(self.log))
+
+    def wait(self):
+        while self.process.poll() is None:
+            try:
+                urllib.request.urlopen(self.url + "/health", timeout=60).close()
+                return
+            except urllib.error.HTTPError:  # it loads
+                time.sleep(0.1)
+        raise SystemExit("the server ended:\n" + "".join(self.log) + self.process.stderr.read())
 
     def chat(self, messages, tokens):
         body = {"messages": messages, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
