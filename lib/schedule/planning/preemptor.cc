@@ -92,12 +92,20 @@ void Preemptor::preempt(ScheduledSequence& scheduled) {
     ++context_.counters.preemptions;
 }
 
+// Whether its state is still to be copied to its slot: blocks are swapped out before copies are
+// made.
+bool Preemptor::awaits_state(const ScheduledSequence& scheduled) const {
+    return std::ranges::any_of(update_.copies, [&](const BlockMove& copy) {
+        const BlockTable& table = scheduled.cache.table(copy.group);
+        return context_.cache.shape().is_state(copy.group) && table.size() > 0 &&
+               table[0] == copy.to;
+    });
+}
+
 bool Preemptor::should_swap(const ScheduledSequence& scheduled) const {
     // Shared blocks would come back as copies.
     if (scheduled.is_beam()) return false;
-    // A state that is still to be copied to its slot: blocks are swapped out before copies are
-    // made.
-    if (context_.cache.shape().has_states() && !update_.copies.empty()) return false;
+    if (awaits_state(scheduled)) return false;
     // The worker forgets the hidden states that it gathered.
     if (reads_early_positions(scheduled)) return false;
     const SchedulerConfig& config = context_.config;

@@ -49,6 +49,7 @@ class Preemptor {
 
   private:
     bool ranks_first(const ScheduledSequence& scheduled) const;
+    bool awaits_state(const ScheduledSequence& scheduled) const;
     bool should_swap(const ScheduledSequence& scheduled) const;
     bool swap_out(ScheduledSequence& scheduled);
 
