@@ -16,14 +16,14 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/config/config_limits.h"
 #include "lib/checkpoint/config/latent_config.h"
+#include "lib/checkpoint/config/layer_differences.h"
+#include "lib/checkpoint/config/linear_attention_config.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/draft_head_config.h"
 #include "lib/checkpoint/family_defaults.h"
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/harmless_keys.h"
 #include "lib/checkpoint/label_config.h"
-#include "lib/checkpoint/config/layer_differences.h"
-#include "lib/checkpoint/config/linear_attention_config.h"
 #include "lib/checkpoint/quantization_config.h"
 #include "lib/checkpoint/quoted.h"
 #include "lib/checkpoint/rope_config.h"
@@ -431,6 +431,7 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
             .value_or(family.num_experts);
     if (config.num_experts == 0) {
         if (!family.has_shared_mlp) return;
+        fields.find("num_experts_per_tok");  // says nothing then
         config.intermediate_size = fields.integer("shared_intermediate_size", 1, kMaxIntermediate)
                                        .value_or(family.shared_expert_width);
         return;

@@ -27,7 +27,7 @@ struct NamePart {
 };
 
 // The first that a name contains decides: a norm inside of an attention layer is a norm.
-constexpr std::array<NamePart, 34> kNameParts = {{
+constexpr std::array<NamePart, 39> kNameParts = {{
     {"vision", Component::other},
     {"visual", Component::other},
     {"multi_modal", Component::other},
@@ -42,18 +42,23 @@ constexpr std::array<NamePart, 34> kNameParts = {{
     {"classifier.", Component::head},
     {"vocab_", Component::head},
     {"embed", Component::embeddings},
+    {"per_layer_", Component::embeddings},
+    {"layer_scalar", Component::norms},
     {"wte.", Component::embeddings},
     {"wpe.", Component::embeddings},
     {"expert", Component::experts},
     {"block_sparse_moe", Component::experts},
     {"mlp.gate.", Component::experts},
     {"router", Component::experts},
+    {"feed_forward.gate.", Component::experts},
     {"attn", Component::attention},
     {"attention", Component::attention},
     {"q_proj", Component::attention},
     {"k_proj", Component::attention},
     {"v_proj", Component::attention},
     {"o_proj", Component::attention},
+    {".mamba.", Component::attention},
+    {".conv.", Component::attention},
     {"mlp", Component::mlp},
     {"feed_forward", Component::mlp},
     {"ffn", Component::mlp},
