@@ -202,9 +202,16 @@ struct LlamaLoader {
         }
         if (config.layer_input_size > 0) block.layer_input = layer_input(name);
         if (traits.has_layer_scale) {
-            block.out_scale = load_scalar(source, name + ".layer_scalar", 1.0f);
+            block.out_scale = number(name + ".layer_scalar", 1.0f);
         }
         return block;
+    }
+
+    // Of any sign.
+    float number(const std::string& name, float absent) const {
+        if (source.keeps_files() && !source.has(name)) return absent;
+        const Tensor stored = as_float32(source, source.read(name, {1}, WeightRole::bias));
+        return source.has_values() ? *stored.view().as<float>() : absent;
     }
 
     ExpertsBeside experts_beside(const std::string& name) const {
