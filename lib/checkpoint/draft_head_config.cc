@@ -12,6 +12,7 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/config/config_limits.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/quoted.h"
@@ -21,8 +22,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
-constexpr int64_t kMaxHidden = 262144;
 constexpr int64_t kMaxAuxLayers = 64;
 constexpr int64_t kMaxLayerId = 1024;
 // Low, middle, high.

@@ -32,8 +32,6 @@
 namespace nvllm {
 namespace {
 
-constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
-
 // The value under the first of several names that is there.
 std::optional<int64_t> any_integer(const ConfigFields& fields,
                                    std::initializer_list<const char*> keys, int64_t low,

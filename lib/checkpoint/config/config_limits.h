@@ -5,6 +5,8 @@
 
 namespace nvllm {
 
+constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;  // of the file
+
 constexpr int64_t kMaxVocab = int64_t{4} << 20;
 constexpr int64_t kMaxHidden = 262144;
 constexpr int64_t kMaxIntermediate = int64_t{1} << 20;  // of all heads together too
