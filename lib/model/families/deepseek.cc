@@ -16,16 +16,16 @@ namespace {
     "topk_group first_k_dense_replace topk_method scoring_func moe_layer_freq"
 
 // What files say of training and of the machines that the model was made on.
-constexpr const char* kIdleKeys =
+constexpr const char* kLatentIdleKeys =
     "aux_loss_alpha seq_aux ep_size num_nextn_predict_layers num_mtp_layers";
 
-constexpr FamilyDefaults kBase = {.model_type = {},
-                                  .has_latent_attention = true,
-                                  .own_keys = NVLLM_LATENT_KEYS " rope_interleave",
-                                  .idle_keys = kIdleKeys};
+constexpr FamilyDefaults kLatentBase = {.model_type = {},
+                                        .has_latent_attention = true,
+                                        .own_keys = NVLLM_LATENT_KEYS " rope_interleave",
+                                        .idle_keys = kLatentIdleKeys};
 
 constexpr FamilyDefaults deepseek_v2_config() {
-    FamilyDefaults config = kBase;
+    FamilyDefaults config = kLatentBase;
     config.model_type = "deepseek_v2";
     config.num_experts = 64;
     config.num_shared_experts = 2;
@@ -37,7 +37,7 @@ constexpr FamilyDefaults deepseek_v2_config() {
 }
 
 constexpr FamilyDefaults deepseek_v3_config() {
-    FamilyDefaults config = kBase;
+    FamilyDefaults config = kLatentBase;
     config.model_type = "deepseek_v3";
     config.other_types = "kimi_k2";
     config.max_positions = 4096;

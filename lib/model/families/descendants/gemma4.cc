@@ -9,7 +9,7 @@
 namespace nvllm {
 namespace {
 
-constexpr const char* kRope =
+constexpr const char* kGemma4Rope =
     R"({"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
                            "rope_theta": 1000000.0},
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})";
@@ -32,7 +32,7 @@ constexpr FamilyDefaults config_of(std::string_view model_type, bool is_multi_pa
     config.window = 512;
     config.sliding_theta = 10000.0;
     config.attention_scale = 1.0;
-    config.rope = kRope;
+    config.rope = kGemma4Rope;
     config.has_layer_differences = true;
     config.is_multi_part = is_multi_part;
     config.own_keys =
