@@ -55,7 +55,7 @@ def shrunk(config, options):
             part[name] = min(part[name], options.experts)
     for name in ("num_experts_per_tok", "n_group", "topk_group"):
         if isinstance(part.get(name), int):
-            part[name] = min(part[name], options.experts // 2 if name != "topk_group" else 1)
+            part[name] = min(part[name], options.experts // 2)
     for name in ("vocab_size", "vocab_size_per_layer_input"):
         if isinstance(part.get(name), int):
             part[name] = min(part[name], options.vocabulary)
