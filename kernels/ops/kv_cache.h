@@ -71,8 +71,8 @@ void copy_blocks(const Context& context, const ConstTensorView& pairs,
                  const ConstTensorView& source, const TensorView& target);
 
 // For each pair (from, to), in order: slot `to` gets the key of slot `from` and its value where it
-// is stored, all heads and scales. pairs: int64 [count, 2]; storage as write_kv() has it. On the CPU
-// alone.
+// is stored, all heads and scales. pairs: int64 [count, 2]; storage as write_kv() has it. On the
+// CPU alone.
 void move_slots(const Context& context, const ConstTensorView& pairs, const TensorView& key_cache,
                 const TensorView& value_cache, const KvScales& scales = {});
 
