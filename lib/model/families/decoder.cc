@@ -55,8 +55,9 @@ std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
         if (group == groups.end()) group = groups.insert(groups.end(), layout);
         group->layers.push_back(static_cast<int32_t>(layer));
     }
-    std::ranges::stable_partition(
-        groups, [](const CacheLayout& group) { return group.kind != CacheLayout::Kind::state; });
+    std::stable_partition(groups.begin(), groups.end(), [](const CacheLayout& group) {
+        return group.kind != CacheLayout::Kind::state;
+    });
     return groups;
 }
 
