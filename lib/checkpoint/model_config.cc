@@ -62,9 +62,13 @@ void adjust_intermediate_size(const ConfigFields& fields, const FamilyDefaults& 
         fields.boolean("block_auto_adjust_ff_dim").value_or(family.adjusts_intermediate_size);
     if (given) config.intermediate_size = *given;
     if (!is_adjusted) return;
-    const auto width =
-        static_cast<int64_t>(factor * static_cast<double>(2 * config.intermediate_size / 3));
+    const int64_t two_thirds = 2 * config.intermediate_size / 3;
+    const auto width = static_cast<int64_t>(factor * static_cast<double>(two_thirds));
     config.intermediate_size = (width + step - 1) / step * step;
+    if (width < 1 || config.intermediate_size > kMaxIntermediate) {
+        fields.refuse("block_ffn_dim_multiplier",
+                      fmt::format("MLPs of {} to {} channels are expected", 1, kMaxIntermediate));
+    }
 }
 
 void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {

@@ -155,6 +155,8 @@ TEST_CASE("layer options: LFM2's convolutions and widths") {
     CHECK(sparse.has_choice_bias);
     CHECK_THROWS_AS(parse("lfm2", {{"full_attn_idxs", {4}}}), Error);
     CHECK_THROWS_AS(parse("lfm2", {{"conv_L_cache", 1}}), Error);
+    CHECK_THROWS_AS(parse("lfm2", {{"block_ffn_dim_multiplier", 1e5}}), Error);
+    CHECK_THROWS_AS(parse("lfm2", {{"block_ffn_dim_multiplier", 1e-6}}), Error);
 }
 
 TEST_CASE("layer options: Gemma 4's heads by layer, shared keys and values, and inputs of layers") {
