@@ -58,22 +58,6 @@ void copy(const Context& context, const ConstTensorView& x, const TensorView& ou
     });
 }
 
-void gate(const Context& context, const ConstTensorView& gates, const TensorView& x) {
-    const RowIndex gate_rows(gates);
-    const RowIndex rows(x);
-    const bool is_one_a_row = gate_rows.width() == 1;
-    parallel_rows(context, rows.count(), rows.width(), [&](int64_t row) {
-        const float* const open = gates.as<float>() + gate_rows.offset(row);
-        float* const values = x.as<float>() + rows.offset(row);
-        if (is_one_a_row) {
-            const float factor = 1.0f / (1.0f + std::exp(-*open));
-            kernels().scale(values, factor, values, rows.width());
-        } else {
-            kernels().gate(open, values, values, rows.width());
-        }
-    });
-}
-
 void soft_cap(const Context& context, float cap, const TensorView& x) {
     const RowIndex rows(x);
     const auto kernel = kernels().soft_cap;

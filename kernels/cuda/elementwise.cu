@@ -34,24 +34,6 @@ __global__ void __launch_bounds__(kMaxThreads) copy_kernel(Rows<const T> x, Rows
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kMaxThreads) gate_kernel(Rows<const T> gates, Rows<T> x) {
-    for_my_run(x.layout, [&](int64_t row, int64_t column, int64_t count) {
-        float values[kRun];
-        float open[kRun];
-        x.load(row, column, count, values);
-        if (gates.layout.width == 1) {
-#pragma unroll
-            for (int i = 0; i < kRun; ++i) open[i] = gpu::to_float(*gates.row(row));
-        } else {
-            gates.load(row, column, count, open);
-        }
-#pragma unroll
-        for (int i = 0; i < kRun; ++i) values[i] = 1.0f / (1.0f + expf(-open[i])) * values[i];
-        x.store(row, column, count, values);
-    });
-}
-
-template <typename T>
 __global__ void __launch_bounds__(kMaxThreads) soft_cap_kernel(float cap, Rows<T> x) {
     for_my_run(x.layout, [&](int64_t row, int64_t column, int64_t count) {
         float values[kRun];
@@ -149,13 +131,6 @@ void copy(const Context& context, const ConstTensorView& x, const TensorView& ou
     with_float_type(x.dtype, [&](auto element) {
         using T = typename decltype(element)::Type;
         launch_over_runs(context, copy_kernel<T>, row_layout(x), rows_of<T>(x), rows_of<T>(out));
-    });
-}
-
-void gate(const Context& context, const ConstTensorView& gates, const TensorView& x) {
-    with_float_type(x.dtype, [&](auto element) {
-        using T = typename decltype(element)::Type;
-        launch_over_runs(context, gate_kernel<T>, row_layout(x), rows_of<T>(gates), rows_of<T>(x));
     });
 }
 

@@ -22,17 +22,6 @@ void copy(const Context& context, const ConstTensorView& x, const TensorView& ou
     run_unless_dry(context, optional_op(device, &BackendOps::copy, &cpu::copy, "copy"), x, out);
 }
 
-void gate(const Context& context, const ConstTensorView& gates, const TensorView& x) {
-    const BackendOps* device = module_ops(context, "gate");
-    check_rows(context, gates, 3, "gate");
-    check_rows(context, x, 3, "gate");
-    ViewLayout of_rows = x;
-    of_rows.shape[static_cast<size_t>(x.rank - 1)] = 1;
-    NVLLM_CHECK(same_rows(gates, x) || same_rows(gates, of_rows),
-                "gate: " + gates.describe() + " of " + x.describe());
-    run_unless_dry(context, optional_op(device, &BackendOps::gate, &cpu::gate, "gate"), gates, x);
-}
-
 void soft_cap(const Context& context, float cap, const TensorView& x) {
     const BackendOps* device = module_ops(context, "soft_cap");
     check_rows(context, x, kMaxRank, "soft_cap");

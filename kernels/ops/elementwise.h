@@ -15,11 +15,6 @@ void add(const Context& context, const ConstTensorView& x, const TensorView& y);
 // module lacks it.
 void copy(const Context& context, const ConstTensorView& x, const TensorView& out);
 
-// x = x * sigmoid(gates). Activations of one type [tokens, heads, width] or [tokens, width], rows
-// may be strided; gates of the same shape, or with a last axis of 1: one for each row. Throws
-// unavailable where a module lacks it.
-void gate(const Context& context, const ConstTensorView& gates, const TensorView& x);
-
 // x = cap * tanh(x / cap) in place (Gemma 2 logits).
 void soft_cap(const Context& context, float cap, const TensorView& x);
 

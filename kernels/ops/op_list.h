@@ -56,7 +56,6 @@
     X(add_expert_outputs)                                                      \
     /* Without them a model of layers with states is refused. */               \
     X(copy)                                                                    \
-    X(gate)                                                                    \
     X(causal_conv1d)                                                           \
     X(l2_norm)                                                                 \
     X(state_gates)                                                             \

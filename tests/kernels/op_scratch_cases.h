@@ -109,10 +109,6 @@ inline void copy(Operands& given) {
     const TensorView x = given.activations({kTokens, kWidth});
     ops::copy(given.context(), x, x);
 }
-inline void gate(Operands& given) {
-    const TensorView x = given.activations({kTokens, kWidth});
-    ops::gate(given.context(), x, x);
-}
 // One sequence of all tokens.
 inline ops::StateRows state_rows(Operands& given) {
     return {given.ints({0, kTokens}), given.ints({kTokens}), given.zeros(DType::i32, {1, 1})};

@@ -54,7 +54,6 @@ Kernels kernel_table() {
                      Rows::template rms_norm<H>},
         .layer_norm = {Rows::template layer_norm<float>, Rows::template layer_norm<B>,
                        Rows::template layer_norm<H>},
-        .gate = Linear::gate,
         .l2_norm = Linear::l2_norm,
         .conv_row = Linear::conv_row,
         .linear_attention = Linear::linear_attention,

@@ -40,13 +40,6 @@ struct LinearAttentionKernels {
         });
     }
 
-    static void gate(const float* gates, const float* x, float* out, int64_t count) {
-        Rows::for_each_vector(count, [=](int64_t i, auto n) {
-            const F open = VectorMath<S>::sigmoid(Rows::load(gates + i, n));
-            Rows::store(out + i, S::mul(open, Rows::load(x + i, n)), n);
-        });
-    }
-
     static void linear_attention(const LinearAttentionColumns& columns) {
         int64_t first = 0;
         for (; first + kVectors * L <= columns.columns; first += kVectors * L) {

@@ -326,8 +326,6 @@ struct Kernels {
     void (*layer_norm[kNumFloatTypes])(const float* x, const void* weight, const void* bias,
                                        float epsilon, float* out, int64_t count);
 
-    // out = x * sigmoid(gates)
-    void (*gate)(const float* gates, const float* x, float* out, int64_t count);
     // out = x / sqrt(sum(x²) + epsilon) * scale
     void (*l2_norm)(const float* x, float epsilon, float scale, float* out, int64_t count);
     // out = bias + sum over taps of weight[tap] * rows[tap]; weight [taps, count]; a null row, and

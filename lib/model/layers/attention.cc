@@ -1,6 +1,7 @@
 // The order of ops of an attention layer.
 #include "lib/model/layers/attention.h"
 
+#include "kernels/ops/activation.h"
 #include "kernels/ops/attention_input.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/rope.h"
@@ -49,7 +50,8 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
                          batch.seq_lens, tables.block_tables, over_layer, attended);
     if (has_output_gate) {
         const TensorView with_gates = projected.columns(0, 2 * heads * head_dim).split_last(heads);
-        ops::gate(context, with_gates.columns(head_dim, head_dim), attended);
+        ops::gated_activation(context, ops::Activation::sigmoid,
+                              with_gates.columns(head_dim, head_dim), attended, attended);
     }
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
 }
