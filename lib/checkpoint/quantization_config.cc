@@ -100,7 +100,7 @@ QuantizationConfig parse_quantization_config(const Json& section, const std::str
         read = read_mxfp4(fields);
         note_unused(fields, QuantizationObject::mxfp4, "", unused);
     } else if (method == "modelopt" || method == "modelopt_fp4") {
-        read = read_modelopt(fields);
+        read = read_modelopt(fields, unused);
         note_unused(fields, QuantizationObject::modelopt, "", unused);
     } else {
         fields.refuse("quant_method",

@@ -17,7 +17,8 @@ nlohmann::ordered_json quantization_arguments_json(const QuantizationArguments& 
 QuantizationConfig::Fields read_compressed_tensors(const ConfigFields& section,
                                                    std::vector<std::string>& unused);
 QuantizationConfig::Fields read_awq(const ConfigFields& section);
-QuantizationConfig::Fields read_modelopt(const ConfigFields& section);
+QuantizationConfig::Fields read_modelopt(const ConfigFields& section,
+                                         std::vector<std::string>& unused);
 QuantizationConfig::Fields read_mxfp4(const ConfigFields& section);
 QuantizationConfig::Fields read_gptq(const ConfigFields& section);
 QuantizationConfig::Fields read_fp8(const ConfigFields& section);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/checkpoint/quantization_fields.h"
+#include "lib/checkpoint/quantization_keys.h"
 
 namespace nvllm {
 namespace {
@@ -61,18 +62,37 @@ bool has_float8_cache(const ConfigFields& fields) {
     return true;
 }
 
+// Newer files describe the algorithm once more, operand by operand.
+void check_groups(const ConfigFields& fields, const QuantizationScheme& scheme) {
+    const auto groups = fields.object("config_groups");
+    if (!groups) return;
+    for (const auto& [name, value] : groups->json().items()) {
+        const auto group = groups->object(name.c_str());
+        for (const char* key : {"weights", "input_activations"}) {
+            const auto operand = group ? group->object(key) : std::nullopt;
+            if (!operand) continue;
+            const bool is_alike =
+                operand->integer("num_bits", 1, 32).value_or(0) == scheme.weights->bits &&
+                operand->text("type").value_or("float") == "float" &&
+                !operand->boolean("dynamic").value_or(false);
+            if (is_alike) continue;
+            group->refuse(key, fmt::format("in {} it is not what quant_algo says", name));
+        }
+    }
+}
+
 }  // namespace
 
-Fields read_modelopt(const ConfigFields& section) {
+Fields read_modelopt(const ConfigFields& section, std::vector<std::string>& unused) {
     const auto inner = section.object("quantization");
     const ConfigFields& fields = inner ? *inner : section;
-    // Which say the same again, and who made the file.
-    for (const char* key : {"producer", "config_groups", "quant_method"}) section.find(key);
+    section.find("producer");  // who made the file
     Fields read;
     read.method = "modelopt";
     const std::string algorithm = fields.text("quant_algo").value_or("");
     QuantizationScheme scheme;
     if (algorithm == "FP8") {
+        fields.find("group_size");  // a tensor has one scale
         scheme = float8_scheme();
     } else if (algorithm == "NVFP4") {
         scheme = nvfp4_scheme(fields);
@@ -81,6 +101,7 @@ Fields read_modelopt(const ConfigFields& section) {
                       "FP8 and NVFP4 of ModelOpt are read; of a model in another of "
                       "its formats take the one in compressed-tensors, awq or gptq");
     }
+    check_groups(fields, scheme);
     read.groups.push_back({{"Linear"}, std::move(scheme)});
     for (const char* key : {"exclude_modules", "ignore"}) {
         for (const std::string& name : fields.texts(key).value_or(std::vector<std::string>{})) {
@@ -88,6 +109,7 @@ Fields read_modelopt(const ConfigFields& section) {
         }
     }
     if (has_float8_cache(fields)) read.kv_cache_scheme = float8_cache_scheme();
+    if (inner) note_unused(fields, QuantizationObject::modelopt, "quantization", unused);
     return read;
 }
 

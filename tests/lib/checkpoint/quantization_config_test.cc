@@ -205,6 +205,24 @@ TEST_CASE("quantization: ModelOpt's sections, old and new") {
     CHECK(fp8.scheme_for("model.layers.30.self_attn.q_proj") != nullptr);
     CHECK(fp8.has_float8_cache());
     CHECK_FALSE(parse({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}).has_float8_cache());
+    Json more = fp4;
+    more["quantized_layers"] = {{"a", "FP8"}};
+    CHECK(parse({{"quant_method", "modelopt"}, {"quantization", more}}).unused_keys() ==
+          std::vector<std::string>{"quantization.quantized_layers"});
+    const auto with_group = [](const Json& weights) {
+        return Json{
+            {"quant_method", "modelopt"},
+            {"quant_algo", "FP8"},
+            {"config_groups", {{"group_0", {{"weights", weights}, {"targets", {"Linear"}}}}}}};
+    };
+    const Json plain = {{"num_bits", 8}, {"type", "float"}, {"dynamic", false}};
+    CHECK(parse(with_group(plain)).scheme_for("a")->format == "float-quantized");
+    for (const auto& [key, value] :
+         {std::pair<const char*, Json>("num_bits", 4), {"type", "int"}, {"dynamic", true}}) {
+        Json changed = plain;
+        changed[key] = value;
+        CHECK(refusal(with_group(changed)).find("not what quant_algo says") != std::string::npos);
+    }
     const auto refused = [](Json changes) {
         changes["quant_method"] = "modelopt";
         return refusal(changes);
