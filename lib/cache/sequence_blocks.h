@@ -49,6 +49,12 @@ struct CacheSequence {
 
     bool swapped_out() const { return !swapped.empty(); }
     bool empty() const;
+    // REQUIRES: the block is one of the num_cached.
+    PrefixNode& cached_node(int32_t block) const {
+        PrefixNode* node = last_cached;
+        for (int32_t i = num_cached - 1; i > block; --i) node = node->parent;
+        return *node;
+    }
     // The slot that holds the state. REQUIRES: the group is of kind state, the table is not empty.
     BlockId state_slot(int32_t group) const {
         return checkpoints[group].source.value_or(tables[group][0]);

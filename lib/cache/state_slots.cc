@@ -84,9 +84,8 @@ void StateSlots::keep_checkpoint(CacheSequence& sequence, int32_t group, int32_t
 void StateSlots::drop_newest(CacheSequence& sequence, int32_t group) {
     const std::optional<int32_t> block = std::exchange(sequence.checkpoints[group].newest, {});
     if (!block || *block >= sequence.num_cached) return;
-    PrefixNode* node = sequence.last_cached;
-    for (int32_t i = sequence.num_cached - 1; i > *block; --i) node = node->parent;
-    if (node->num_hits == 0) prefix_cache_.remove_unused(*node, group);
+    const PrefixNode& node = sequence.cached_node(*block);
+    if (node.num_hits == 0) prefix_cache_.remove_unused(node, group);
 }
 
 void StateSlots::insert_checkpoints(CacheSequence& sequence) {
@@ -95,9 +94,7 @@ void StateSlots::insert_checkpoints(CacheSequence& sequence) {
         std::vector<StateCheckpoints::Pending>& pending = sequence.checkpoints[group].pending;
         std::erase_if(pending, [&](const StateCheckpoints::Pending& one) {
             if (one.block_index >= sequence.num_cached) return false;
-            PrefixNode* node = sequence.last_cached;
-            for (int32_t i = sequence.num_cached - 1; i > one.block_index; --i) node = node->parent;
-            prefix_cache_.insert(*node, group, one.slot);
+            prefix_cache_.insert(sequence.cached_node(one.block_index), group, one.slot);
             tables_.free(sequence, group, one.slot);
             return true;
         });

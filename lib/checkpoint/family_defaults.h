@@ -31,8 +31,9 @@ enum class RotatedLayers : uint8_t {
     by_position_type,     // all if position_embedding_type is rope, else none (Granite 4)
 };
 
-// Which keys describe the layers with linear attention.
-enum class LinearAttentionKeys : uint8_t { none, linear, mamba, conv };
+// What layers with states compute: the gated delta rule behind a short convolution; Mamba-2, whose
+// groups are heads of keys; or the convolution alone, between gates.
+enum class StateLayerKind : uint8_t { none, delta_net, mamba2, short_conv };
 
 // What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
 struct FamilyDefaults {
@@ -93,7 +94,7 @@ struct FamilyDefaults {
     double attention_scale = 0.0;  // attention_multiplier where it is absent; 0: 1 / sqrt(head_dim)
     double logit_scale = 1.0;      // where the key is absent
     const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
-    LinearAttentionKeys linear_attention = LinearAttentionKeys::none;
+    StateLayerKind state_layers = StateLayerKind::none;
     bool has_layer_differences = false;  // see layer_differences.h
     bool has_latent_attention = false;   // in all layers
     bool has_mrope = false;              // positions of several axes, which are one for text

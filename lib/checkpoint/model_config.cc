@@ -550,7 +550,7 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     }
     section([&] { read_rope(fields, family, config, unused); });
     section([&] { read_experts(fields, family, config); });
-    if (family.linear_attention != LinearAttentionKeys::none) {
+    if (family.state_layers != StateLayerKind::none) {
         section([&] { config.linear_attention = read_linear_attention(fields, family, config); });
     }
     if (config.encoder) section([&] { read_encoder(fields, family, config); });
@@ -745,7 +745,7 @@ std::optional<int32_t> ModelConfig::shared_layer(size_t layer) const {
 
 int64_t ModelConfig::of_linear_attention() const {
     const LinearAttentionConfig& linear = *linear_attention;
-    if (linear.kind == LinearAttentionConfig::Kind::short_conv) {
+    if (linear.kind == StateLayerKind::short_conv) {
         return hidden_size * (4 * hidden_size + linear.conv_taps);
     }
     const int64_t keys = linear.key_heads * linear.key_dim;

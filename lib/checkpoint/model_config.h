@@ -33,12 +33,10 @@ struct RopeConfig {
     double query_beta = 0.0;  // queries grow with the log of the position (Ministral 3); 0: not
 };
 
-// Layers with a state instead of keys and values: the gated delta rule behind a short convolution;
-// Mamba-2, whose groups are heads of keys; or the convolution alone, between gates, which has no
-// sizes but its taps.
+// Layers with a state instead of keys and values; a short convolution alone has no sizes but its
+// taps.
 struct LinearAttentionConfig {
-    enum class Kind : uint8_t { delta_net, mamba2, short_conv };
-    Kind kind = Kind::delta_net;
+    StateLayerKind kind = StateLayerKind::delta_net;
     int64_t key_heads = 0;
     int64_t value_heads = 0;  // a multiple of key_heads
     int64_t key_dim = 0;      // of a head

@@ -251,10 +251,7 @@ void ModelPlan::ignore_routers(const HookedModel& model) {
 
 // Latent attention multiplies parts of it by themselves, so it stays dense.
 void ModelPlan::ignore_latent_parts(const HookedModel& model) {
-    const bool is_latent = std::any_of(
-        model.linears().begin(), model.linears().end(),
-        [](const auto& linear) { return linear.name.name.ends_with(".kv_a_proj_with_mqa"); });
-    if (!is_latent) return;
+    if (!model.model().config().latent_attention) return;
     for (Modifier& modifier : recipe_.modifiers) modifier.ignore.emplace_back("re:.*[.]kv_b_proj$");
 }
 

@@ -16,6 +16,10 @@ namespace {
 constexpr int64_t kDefaultGlobalHeadDim = 512;
 constexpr int64_t kDefaultLayerInput = 256;
 
+void note(const ConfigFields& fields, const std::string& what, ModelConfig& config) {
+    config.notes.push_back(fmt::format("{}: {}", fields.file_name(), what));
+}
+
 void check_heads(const ConfigFields& fields, const char* key, const LayerHeads& heads,
                  const ModelConfig& config) {
     if (heads.kv_heads == 0) return;  // of a config that is described though it is not whole
@@ -66,8 +70,16 @@ void read_layer_heads(const ConfigFields& fields, ModelConfig& config) {
     const int64_t global_dim =
         fields.integer("global_head_dim", 1, kMaxHeadDim).value_or(kDefaultGlobalHeadDim);
     const auto global_heads = fields.integer("num_global_key_value_heads", 1, kMaxHeads);
-    const auto by_layer = fields.object("per_layer_config");
-    if (by_layer) return read_by_layer(fields, *by_layer, config);
+    if (const auto by_layer = fields.object("per_layer_config")) {
+        for (const char* key : {"global_head_dim", "num_global_key_value_heads"}) {
+            if (!fields.has(key)) continue;
+            note(fields, fmt::format("{} is not used: per_layer_config is there", key), config);
+        }
+        return read_by_layer(fields, *by_layer, config);
+    }
+    if (global_heads && !config.values_are_keys) {
+        note(fields, "num_global_key_value_heads is not used: attention_k_eq_v is false", config);
+    }
     for (size_t layer = 0; layer < config.layer_heads.size(); ++layer) {
         if (config.is_windowed(layer)) continue;
         LayerHeads& heads = config.layer_heads[layer];
@@ -106,8 +118,8 @@ void read_sharing(const ConfigFields& fields, ModelConfig& config) {
 }  // namespace
 
 void read_layer_differences(const ConfigFields& fields, ModelConfig& config) {
-    // The last layer sees everything, whatever layer_types says.
     if (!config.windowed_layers.empty() && config.windowed_layers.back()) {
+        note(fields, "the last layer has full attention, whatever layer_types says", config);
         config.windowed_layers.back() = false;
         config.layer_windows.back() = 0;
     }

@@ -87,7 +87,7 @@ void check_time_steps(const ConfigFields& fields) {
 
 LinearAttentionConfig read_mamba(const ConfigFields& fields, const ModelConfig& config) {
     LinearAttentionConfig linear;
-    linear.kind = LinearAttentionConfig::Kind::mamba2;
+    linear.kind = StateLayerKind::mamba2;
     linear.value_heads = fields.integer("mamba_n_heads", 1, kMaxHeads).value_or(128);
     linear.key_heads = fields.integer("mamba_n_groups", 1, kMaxHeads).value_or(1);
     linear.key_dim = fields.integer("mamba_d_state", 1, kMaxHeadDim).value_or(256);
@@ -124,7 +124,7 @@ LinearAttentionConfig read_mamba(const ConfigFields& fields, const ModelConfig& 
 
 LinearAttentionConfig read_short_conv(const ConfigFields& fields, const ModelConfig& config) {
     LinearAttentionConfig linear;
-    linear.kind = LinearAttentionConfig::Kind::short_conv;
+    linear.kind = StateLayerKind::short_conv;
     linear.conv_taps = fields.integer("conv_L_cache", 2, kMaxTaps).value_or(3);
     linear.conv_bias = fields.boolean("conv_bias").value_or(false);
     linear.projection_bias = linear.conv_bias;
@@ -147,13 +147,13 @@ LinearAttentionConfig read_short_conv(const ConfigFields& fields, const ModelCon
 LinearAttentionConfig read_linear_attention(const ConfigFields& fields,
                                             const FamilyDefaults& family,
                                             const ModelConfig& config) {
-    switch (family.linear_attention) {
-        case LinearAttentionKeys::mamba:
+    switch (family.state_layers) {
+        case StateLayerKind::mamba2:
             return read_mamba(fields, config);
-        case LinearAttentionKeys::conv:
+        case StateLayerKind::short_conv:
             return read_short_conv(fields, config);
-        case LinearAttentionKeys::linear:
-        case LinearAttentionKeys::none:
+        case StateLayerKind::delta_net:
+        case StateLayerKind::none:
             break;
     }
     return read_delta_net(fields, config);

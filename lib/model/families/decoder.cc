@@ -79,6 +79,7 @@ class Decoder final : public Model {
             cos_sin_.push_back(
                 rotary.cos_sin(*batch.context, batch.rows.positions, batch.rows.rope_choices));
         }
+        // Not in embed(): a block may be computed of hidden states that were kept.
         if (!parts_.layer_inputs) return;
         const Context& context = *batch.context;
         const TensorView embedded =

@@ -14,9 +14,8 @@ LinearAttentionSizes LlamaStates::sizes() const {
 
 std::vector<std::pair<const char*, int64_t>> LlamaStates::inputs() const {
     const LinearAttentionSizes of = sizes();
-    if (is(LinearAttentionConfig::Kind::short_conv)) return {{"in_proj", 3 * config_.hidden_size}};
-    if (is(LinearAttentionConfig::Kind::mamba2))
-        return {{"in_proj", of.values() + of.channels() + of.heads}};
+    if (is(StateLayerKind::short_conv)) return {{"in_proj", 3 * config_.hidden_size}};
+    if (is(StateLayerKind::mamba2)) return {{"in_proj", of.values() + of.channels() + of.heads}};
     if (traits_.fused.delta_net) {
         return {{"in_proj_qkvz", of.channels() + of.values()}, {"in_proj_ba", 2 * of.heads}};
     }
@@ -117,8 +116,8 @@ ShortConv LlamaStates::short_conv(const std::string& name, int64_t in) const {
 
 StateLayer LlamaStates::load(const std::string& block, int64_t in) const {
     const std::string name = fmt::format("{}.{}", block, traits_.state_layer);
-    if (is(LinearAttentionConfig::Kind::short_conv)) return short_conv(name, in);
-    if (is(LinearAttentionConfig::Kind::mamba2)) return mamba(name, in);
+    if (is(StateLayerKind::short_conv)) return short_conv(name, in);
+    if (is(StateLayerKind::mamba2)) return mamba(name, in);
     return delta_net(name, in);
 }
 

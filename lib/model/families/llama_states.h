@@ -24,9 +24,7 @@ class LlamaStates {
     std::vector<std::string> readers(const std::string& block) const;
 
   private:
-    bool is(LinearAttentionConfig::Kind kind) const {
-        return config_.linear_attention->kind == kind;
-    }
+    bool is(StateLayerKind kind) const { return config_.linear_attention->kind == kind; }
     LinearAttentionSizes sizes() const;
     GatedDeltaNet delta_net(const std::string& name, int64_t in) const;
     Mamba2 mamba(const std::string& name, int64_t in) const;

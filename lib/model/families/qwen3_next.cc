@@ -14,7 +14,7 @@ namespace {
 constexpr FamilyDefaults kBase = {.model_type = {},
                                   .max_positions = 32768,
                                   .partial_rotary = 0.25,
-                                  .linear_attention = LinearAttentionKeys::linear};
+                                  .state_layers = StateLayerKind::delta_net};
 
 #define NVLLM_LINEAR_KEYS                                                                    \
     "attention_bias layer_types full_attention_interval partial_rotary_factor "              \

@@ -21,7 +21,7 @@ constexpr std::array<FamilyDefaults, 1> kGraniteHybridConfigs = {
       .has_shared_mlp = true,
       .rotated = RotatedLayers::by_position_type,
       .attention_scale = 1.0,
-      .linear_attention = LinearAttentionKeys::mamba,
+      .state_layers = StateLayerKind::mamba2,
       .own_keys = "attention_bias embedding_multiplier logits_scaling residual_multiplier "
                   "attention_multiplier num_local_experts num_experts_per_tok "
                   "shared_intermediate_size position_embedding_type layer_types "

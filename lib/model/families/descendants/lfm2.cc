@@ -19,7 +19,7 @@ constexpr FamilyDefaults base_config(std::string_view model_type) {
     config.epsilon_key = "norm_eps";
     config.theta = 1e6;
     config.tied = true;
-    config.linear_attention = LinearAttentionKeys::conv;
+    config.state_layers = StateLayerKind::short_conv;
     config.mlp_bias_key = "mlp_bias";
     return config;
 }

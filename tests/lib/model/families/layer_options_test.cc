@@ -107,7 +107,7 @@ TEST_CASE("layer options: Granite 4's Mamba-2, RoPE and MLPs") {
         {{"layer_types", types}, {"num_local_experts", 0}, {"shared_intermediate_size", 96}});
     REQUIRE(config.linear_attention);
     const LinearAttentionConfig& mamba = *config.linear_attention;
-    CHECK(mamba.kind == LinearAttentionConfig::Kind::mamba2);
+    CHECK(mamba.kind == StateLayerKind::mamba2);
     CHECK(mamba.layers == std::vector<bool>{true, false, true, false});
     CHECK(mamba.value_dim == 16);  // 2 * 64 / 8
     CHECK(mamba.conv_bias);
@@ -139,7 +139,7 @@ TEST_CASE("layer options: LFM2's convolutions and widths") {
     const json list = {{"full_attn_idxs", {1, 3}}, {"block_auto_adjust_ff_dim", false}};
     const ModelConfig config = parse("lfm2", list);
     REQUIRE(config.linear_attention);
-    CHECK(config.linear_attention->kind == LinearAttentionConfig::Kind::short_conv);
+    CHECK(config.linear_attention->kind == StateLayerKind::short_conv);
     CHECK(config.linear_attention->layers == std::vector<bool>{true, false, true, false});
     CHECK(config.linear_attention->conv_taps == 3);
     CHECK(config.intermediate_size == 128);
@@ -195,7 +195,10 @@ TEST_CASE("layer options: Gemma 4's heads by layer, shared keys and values, and 
     CHECK(equal.values_are_keys);
     CHECK(equal.heads_of(1).kv_heads == 1);
     CHECK(equal.heads_of(0).kv_heads == 2);
-    CHECK(gemma({{"num_global_key_value_heads", 1}}).heads_of(1).kv_heads == 2);
+    const ModelConfig unlike = gemma({{"num_global_key_value_heads", 1}});
+    CHECK(unlike.heads_of(1).kv_heads == 2);
+    CHECK(unlike.notes.size() == 1);
+    CHECK(config.notes.empty());
     const json by_layer = {{"1", {{"head_dim", 32}}}, {"3", {{"head_dim", 32}}}};
     CHECK(gemma({{"per_layer_config", by_layer}}).full_head_dim() == 32);
 
