@@ -4,6 +4,7 @@ import json
 import random
 import unittest
 
+from family_testing import essence
 from programs import SOURCE, run_jsonl
 
 FAMILIES = sorted(path.parent for path in (SOURCE / "tests" / "fixtures" / "families").glob("*/config.json"))
@@ -29,10 +30,6 @@ def requests(vocab_size, context):
         made.append({"prompt_token_ids": (shared if index % 2 == 0 else []) + own, "max_tokens": 6 + index, "logprobs": 2,
                      "ignore_eos": True, "seed": index, "temperature": 0.0 if index % 3 else 0.9})
     return made
-
-
-def essence(answers):
-    return [(answer["token_ids"], answer["logprobs"]) for answer in answers]
 
 
 class FamilyEquality(unittest.TestCase):

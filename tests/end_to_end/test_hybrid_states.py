@@ -1,40 +1,17 @@
-"""Models with linear attention: a state for each sequence beside the blocks, kept at some places for others to begin from.
-
-Ids and logprobs are those of a run in which nothing is shared, moved or taken away.
-"""
+"""Models with linear attention: a state for each sequence beside the blocks, kept at some places for others to begin from."""
 
 import json
-import pathlib
-import random
 import subprocess
 import sys
 import unittest
 
-from programs import BIN, SOURCE, FolderTest, environment, run, run_jsonl
+from family_testing import FAMILIES, SWAP, MovesTest, ids
+from programs import BIN, SOURCE, environment, run, run_jsonl
 
-FAMILIES = SOURCE / "tests" / "fixtures" / "families"
 HYBRIDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "granite4", "lfm2")
-VOCABULARY = 128
 BLOCK = 16
-
-
-def ids(count, seed):
-    generator = random.Random(seed)
-    return [generator.randrange(3, VOCABULARY) for _ in range(count)]
-
-
-def requests():
-    """Prompts of unequal length, half of them with a common beginning, with answers that are longer."""
-    made = []
-    for index in range(14):
-        prompt = (ids(40, 1) if index % 2 == 0 else []) + ids(1 + 5 * index, 2 + index)
-        made.append({"prompt_token_ids": prompt, "max_tokens": 60 + 5 * index, "logprobs": 2, "ignore_eos": True, "seed": index,
-                     "temperature": 0.0 if index % 3 else 0.9})
-    return made
-
-
-def essence(answers):
-    return [(answer["token_ids"], answer["logprobs"]) for answer in answers]
+# A few slots.
+FEW_SLOTS = ("--kv-cache-memory-bytes", "120000", "--max-num-seqs", "6")
 
 
 def answer_of(model, prompt, count, *arguments):
@@ -42,57 +19,18 @@ def answer_of(model, prompt, count, *arguments):
                      model=str(model))[0]["token_ids"]
 
 
-class Answers(FolderTest):
-    def steps_of(self, model, *arguments, env=None):
-        log = pathlib.Path(self.folder) / "steps.jsonl"
-        log.unlink(missing_ok=True)
-        answers = essence(run_jsonl(requests(), "--step-log", log, *arguments, model=str(model), env=env))
-        self.assertEqual(answers, self.expected[model.name], arguments)
-        return [json.loads(line) for line in log.read_text().splitlines()]
-
-    def setUp(self):
-        super().setUp()
-        self.expected = {}
-        for name in HYBRIDS:
-            answers = run_jsonl(requests(), "--no-enable-prefix-caching", "--max-num-seqs", "1", model=str(FAMILIES / name))
-            self.expected[name] = essence(answers)
+class Answers(MovesTest):
+    names = HYBRIDS
+    further = (FEW_SLOTS, (*FEW_SLOTS, *SWAP, "--isolation", "process"))
 
     def test_nothing_that_moves_states_changes_an_answer(self):
-        # 20 blocks hold one longest sequence and a little; 120 kB leave a few slots.
-        tight = ("--max-blocks", "20", "--max-num-seqs", "6")
-        few_slots = ("--kv-cache-memory-bytes", "120000", "--max-num-seqs", "6")
-        preempted = swapped = 0
-        for name in HYBRIDS:
-            for arguments in (tight, few_slots, (*tight, "--no-enable-prefix-caching"),
-                              (*tight, "--preemption-mode", "recompute"),
-                              (*tight, "--preemption-mode", "swap", "--swap-space", "4MiB"),
-                              (*few_slots, "--preemption-mode", "swap", "--swap-space", "4MiB", "--isolation", "process"),
-                              (*tight, "--scheduling-policy", "round-robin", "--defrag-threshold", "0.2"),
-                              ("--max-blocks", "40", "--max-num-seqs", "6", "--block-size", "8", "--prefill-chunk-size", "5")):
-                with self.subTest(model=name, arguments=arguments):
-                    steps = self.steps_of(FAMILIES / name, *arguments)
-                    preempted += steps[-1]["num_preemptions"]
-                    swapped += sum(step["swapped_bytes"] for step in steps)
-        print(f"{preempted} preemptions, {swapped} bytes swapped")
-        self.assertGreater(preempted, 30)
-        self.assertGreater(swapped, 0)
+        self.check_moves()
 
     def test_a_lost_worker_computes_states_again(self):
-        faults = environment(NVLLM_FAULTS="worker.step:60=abort")
-        for name in HYBRIDS:
-            with self.subTest(model=name):
-                self.steps_of(FAMILIES / name, "--isolation", "process", env=faults)
+        self.check_lost_worker()
 
     def test_beams_fork_states(self):
-        search = [{"prompt_token_ids": ids(37, seed), "n": 4, "use_beam_search": True, "max_tokens": 40, "ignore_eos": True}
-                  for seed in range(3)]
-        for name in HYBRIDS:
-            model = str(FAMILIES / name)
-            expected = [answer["token_ids"] for answer in run_jsonl(search, "--no-enable-prefix-caching", model=model)]
-            for arguments in ((), ("--block-size", "4"), ("--max-blocks", "20", "--max-num-seqs", "4")):
-                with self.subTest(model=name, arguments=arguments):
-                    answers = run_jsonl(search, *arguments, model=model)
-                    self.assertEqual([answer["token_ids"] for answer in answers], expected)
+        self.check_beams()
 
 
 class Reuse(unittest.TestCase):

@@ -1,7 +1,4 @@
-"""Models with latent attention: one vector of a token is cached, and shared, moved or taken away like keys and values.
-
-Ids and logprobs are those of a run in which nothing is shared, moved or taken away.
-"""
+"""Models with latent attention: one vector of a token is cached, and shared, moved or taken away like keys and values."""
 
 import json
 import pathlib
@@ -10,31 +7,9 @@ import struct
 import subprocess
 import unittest
 
-from programs import BIN, SOURCE, FolderTest, environment, run, run_jsonl
+from family_testing import FAMILIES, MovesTest, essence, requests
+from programs import BIN, FolderTest, environment, run, run_jsonl
 from tensors import read_tensors, write_tensors
-
-FAMILIES = SOURCE / "tests" / "fixtures" / "families"
-LATENT = ("deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "glm4_moe_lite")
-VOCABULARY = 128
-
-
-def ids(count, seed):
-    generator = random.Random(seed)
-    return [generator.randrange(3, VOCABULARY) for _ in range(count)]
-
-
-def requests():
-    """Prompts of unequal length, half of them with a common beginning, some that repeat themselves, with answers that are longer."""
-    made = []
-    for index in range(14):
-        prompt = (ids(40, 1) if index % 2 == 0 else ids(4, index) * 3) + ids(1 + 5 * index, 2 + index)
-        made.append({"prompt_token_ids": prompt, "max_tokens": 60 + 5 * index, "logprobs": 2, "ignore_eos": True, "seed": index,
-                     "temperature": 0.0 if index % 3 else 0.9})
-    return made
-
-
-def essence(answers):
-    return [(answer["token_ids"], answer["logprobs"]) for answer in answers]
 
 
 def e4m3(code):
@@ -48,45 +23,18 @@ def bfloat16(values):
     return b"".join(struct.pack("<f", value)[2:] for value in values)
 
 
-class Answers(FolderTest):
-    def setUp(self):
-        super().setUp()
-        self.expected = {name: essence(run_jsonl(requests(), "--no-enable-prefix-caching", "--max-num-seqs", "1", model=str(FAMILIES / name)))
-                         for name in LATENT}
-
-    def steps_of(self, name, *arguments, env=None):
-        log = pathlib.Path(self.folder) / "steps.jsonl"
-        log.unlink(missing_ok=True)
-        answers = essence(run_jsonl(requests(), "--step-log", log, *arguments, model=str(FAMILIES / name), env=env))
-        self.assertEqual(answers, self.expected[name], arguments)
-        return [json.loads(line) for line in log.read_text().splitlines()]
+class Answers(MovesTest):
+    names = ("deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "glm4_moe_lite")
 
     def test_nothing_that_moves_blocks_changes_an_answer(self):
-        tight = ("--max-blocks", "20", "--max-num-seqs", "6")
-        preempted = swapped = 0
-        for name in LATENT:
-            for arguments in (tight, (*tight, "--no-enable-prefix-caching"),
-                              (*tight, "--preemption-mode", "swap", "--swap-space", "4MiB"),
-                              (*tight, "--preemption-mode", "swap", "--swap-space", "4MiB", "--isolation", "process"),
-                              (*tight, "--scheduling-policy", "round-robin", "--defrag-threshold", "0.2"),
-                              ("--max-blocks", "40", "--max-num-seqs", "6", "--block-size", "8", "--prefill-chunk-size", "5")):
-                with self.subTest(model=name, arguments=arguments):
-                    steps = self.steps_of(name, *arguments)
-                    preempted += steps[-1]["num_preemptions"]
-                    swapped += sum(step["swapped_bytes"] for step in steps)
-        print(f"{preempted} preemptions, {swapped} bytes swapped")
-        self.assertGreater(preempted, 30)
-        self.assertGreater(swapped, 0)
+        self.check_moves()
 
     def test_a_lost_worker_computes_again(self):
-        faults = environment(NVLLM_FAULTS="worker.step:60=abort")
-        for name in LATENT:
-            with self.subTest(model=name):
-                self.steps_of(name, "--isolation", "process", env=faults)
+        self.check_lost_worker()
 
     def test_drafts_change_no_answer(self):
         drafted = 0
-        for name in LATENT:
+        for name in self.names:
             with self.subTest(model=name):
                 drafts = {"method": "suffix", "num_speculative_tokens": 4, "adaptive": False}
                 steps = self.steps_of(name, "--speculative-config", json.dumps(drafts))
@@ -94,14 +42,7 @@ class Answers(FolderTest):
         self.assertGreater(drafted, 50)
 
     def test_beams_fork(self):
-        search = [{"prompt_token_ids": ids(37, seed), "n": 4, "use_beam_search": True, "max_tokens": 40, "ignore_eos": True} for seed in range(3)]
-        for name in LATENT:
-            model = str(FAMILIES / name)
-            expected = [answer["token_ids"] for answer in run_jsonl(search, "--no-enable-prefix-caching", model=model)]
-            for arguments in ((), ("--block-size", "4"), ("--max-blocks", "20", "--max-num-seqs", "4")):
-                with self.subTest(model=name, arguments=arguments):
-                    answers = run_jsonl(search, *arguments, model=model)
-                    self.assertEqual([answer["token_ids"] for answer in answers], expected)
+        self.check_beams()
 
 
 class Files(FolderTest):
