@@ -53,8 +53,9 @@ struct LlamaLoader {
         std::vector<LinearSpec> parts = {{name + ".q_proj", in, width, bias, ShardAxis::output}};
         if (!config.shared_layer(index)) {
             parts.push_back({name + ".k_proj", in, kv_width, bias, ShardAxis::output});
-            parts.push_back({name + (values_are_keys(index) ? ".k_proj" : ".v_proj"), in, kv_width,
-                             bias, ShardAxis::output});
+        }
+        if (!config.shared_layer(index) && !values_are_keys(index)) {
+            parts.push_back({name + ".v_proj", in, kv_width, bias, ShardAxis::output});
         }
         return load_linear(source, parts);
     }
@@ -89,6 +90,7 @@ struct LlamaLoader {
         layer.head_dim = heads.head_dim;
         layer.kv_layer = config.shared_layer(index);
         if (layer.kv_layer) pass_over_shared(name);
+        layer.values_are_keys = !layer.kv_layer && values_are_keys(index);
         layer.has_output_gate = traits.attention_gate;
         layer.options.scale = static_cast<float>(config.attention_scale.value_or(plain_scale));
         layer.options.window = config.layer_windows[index];

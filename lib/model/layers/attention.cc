@@ -5,6 +5,7 @@
 #include "kernels/ops/attention_input.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/rope.h"
+#include "lib/model/layers/copy_rows.h"
 
 namespace nvllm {
 namespace {
@@ -29,8 +30,7 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     const KvLayer& layer = batch.kv[static_cast<size_t>(kv_layer.value_or(index))];
     const GroupTables& tables = batch.groups[static_cast<size_t>(layer.group)];
 
-    const TensorView projected = take_activations(context, {tokens, query_key_value.out()});
-    query_key_value.apply(context, x, ops::MatmulOutput::overwrite, projected);
+    const TensorView projected = project(context, x);
     const TensorView inputs =
         has_output_gate ? without_gates(context, *this, projected) : projected;
     const TensorView queries = inputs.columns(0, heads * head_dim).split_last(heads);
@@ -54,6 +54,19 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
                               with_gates.columns(head_dim, head_dim), attended, attended);
     }
     output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
+}
+
+TensorView Attention::project(const Context& context, const ConstTensorView& x) const {
+    const int64_t made = query_key_value.out();
+    const int64_t of_keys = kv_heads * head_dim;
+    const TensorView projected =
+        take_activations(context, {x.dim(0), values_are_keys ? made + of_keys : made});
+    query_key_value.apply(context, x, ops::MatmulOutput::overwrite, projected.columns(0, made));
+    if (values_are_keys) {
+        copy_rows(context, projected.columns(made - of_keys, of_keys),
+                  projected.columns(made, of_keys));
+    }
+    return projected;
 }
 
 void Attention::prepare_queries(const Context& context, const CosSin* cos_sin,

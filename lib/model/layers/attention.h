@@ -27,6 +27,8 @@ struct Attention {
     // The projection also gives a gate for each value that is attended, sigmoid(gate) times which
     // it is: each head's lie behind its query.
     bool has_output_gate = false;
+    // Values are keys as they were projected; the projection then gives queries and keys alone.
+    bool values_are_keys = false;
     LinearWeight query_key_value;    // [hidden] → queries, keys, values of all heads
     LinearWeight output;             // [heads * head_dim] → [hidden]
     std::optional<Norm> query_norm;  // rms norms over what norm_place says
@@ -60,6 +62,7 @@ struct Attention {
 
   private:
     // The steps that the op of prepare() does not have in their place, and what is left to it.
+    TensorView project(const Context& context, const ConstTensorView& x) const;
     void prepare_queries(const Context& context, const CosSin* cos_sin,
                          const TensorView& queries) const;
     ops::AttentionInputOptions prepare_apart(const Context& context, const CosSin* cos_sin,

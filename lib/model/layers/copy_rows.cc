@@ -1,13 +1,18 @@
-// One copy, or one for each row.
+// An op, or where a module has none one copy of all or of each row.
 #include "lib/model/layers/copy_rows.h"
 
 #include "kernels/device.h"
+#include "kernels/ops/backend_ops.h"
+#include "kernels/ops/elementwise.h"
 
 namespace nvllm {
 
 void copy_rows(const Context& context, const ConstTensorView& x, const TensorView& out) {
     if (context.is_dry_run()) return;
     const ComputeDevice device(context);
+    if (device.is_cpu() || device.backend()->ops->copy != nullptr) {
+        return ops::copy(context, x, out);
+    }
     const size_t bytes = static_cast<size_t>(x.dim(1)) * dtype_bytes(x.dtype);
     if (x.contiguous() && out.contiguous()) {
         device.copy_within(context.stream, out.data, x.data, bytes * static_cast<size_t>(x.dim(0)));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "lib/model/weights/weight_source.h"
@@ -30,13 +29,12 @@ class MetaWeightSource : public WeightSource {
     std::vector<std::string> unread() const override { return {}; }
     bool has_values() const override { return false; }
 
-    // What was read, in order; each once.
+    // What was read, in order.
     const std::vector<MetaTensor>& tensors() const { return tensors_; }
 
   private:
     DType stored_type_;
     std::vector<MetaTensor> tensors_;
-    std::unordered_set<std::string> names_;
 };
 
 // A tensor of this layout that holds nothing.
