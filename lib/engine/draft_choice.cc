@@ -11,6 +11,7 @@
 #include "lib/base/log.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/engine/options/speculation_options.h"
+#include "lib/execute/draft_states.h"
 #include "lib/execute/propose/draft_runner.h"
 #include "lib/execute/worker.h"
 
@@ -48,6 +49,27 @@ void report_reading(const ProposerSetup& setup, const ModelProposer& proposer) {
                          is_done ? "layers_done" : "behind_layer"));
 }
 
+// As many as drafts mostly pay for: more of them cost memory and time.
+constexpr int32_t kMostStates = 16;
+
+void keep_states(const EngineConfig& config, DraftChoice& choice) {
+    choice.num_states = std::min(kMostStates, config.scheduling.scheduler.max_num_seqs);
+    choice.speculation.max_sequences = choice.num_states;
+}
+
+void add_states(const DraftChoice& drafts, const ModelMetadata& model, MemoryRequest& request) {
+    if (drafts.num_states == 0) return;
+    WorkerConfig worker;
+    worker.activations = model.activations;
+    worker.num_draft_states = drafts.num_states;
+    worker.most_drafts = drafts.speculation.most_drafts();
+    request.scratch_bytes += DraftStates::journal_bytes(*model.model, worker, model.device);
+    for (const CacheLayout& group : model.kv_groups) {
+        request.scratch_bytes += static_cast<uint64_t>(drafts.num_states) *
+                                 static_cast<uint64_t>(group.bytes_per_state());
+    }
+}
+
 bool has_same_file(const std::filesystem::path& one, const std::filesystem::path& other) {
     std::error_code ignored;
     const uintmax_t bytes = std::filesystem::file_size(one, ignored);
@@ -61,6 +83,7 @@ DraftChoice choose_drafts(const EngineConfig& config, const ModelLoadOptions& ta
                           const ModelMetadata& model) {
     const SpeculationSettings settings = speculation_settings(config.speculation);
     DraftChoice choice{settings.config, {}, nullptr};
+    if (choice.speculation.enabled() && have_states(model.kv_groups)) keep_states(config, choice);
     if (!settings.config.by_worker) return choice;
     const std::filesystem::path folder = folder_of(config, settings.draft_model, target);
     if (choice.speculation.method.empty()) {
@@ -96,6 +119,7 @@ std::vector<int64_t> draft_bytes_per_token(const DraftChoice& drafts, const Mode
 }
 
 void add_drafts(const DraftChoice& drafts, const ModelMetadata& model, MemoryRequest& request) {
+    add_states(drafts, model, request);
     if (drafts.proposer == nullptr) return;
     request.weight_bytes += drafts.proposer->weight_bytes();
     request.scratch_bytes += DraftRunner::scratch_bytes(

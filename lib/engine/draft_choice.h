@@ -20,6 +20,8 @@ struct DraftChoice {
     SpeculationConfig speculation;
     ProposerSetup setup;                      // not enabled where no model proposes
     std::shared_ptr<ModelProposer> proposer;  // weights without values; null alike
+    // Of a model with states: sequences whose states can be tried with drafts in a step.
+    int32_t num_states = 0;
 };
 
 // What the options ask for. `target`: the options its model is loaded with. Throws usage for what
@@ -32,7 +34,7 @@ DraftChoice choose_drafts(const EngineConfig& config, const ModelLoadOptions& ta
 // are none.
 std::vector<int64_t> draft_bytes_per_token(const DraftChoice& drafts, const ModelMetadata& model,
                                            DType kv_dtype);
-// Adds the draft's weights, scratch and further blocks to a request that has all else.
+// Adds what drafts take to a request that has all else: weights, scratch, further blocks and slots.
 void add_drafts(const DraftChoice& drafts, const ModelMetadata& model, MemoryRequest& request);
 
 // Throws bad_data unless the tokens of a draft model are those of `target`, where both know them.

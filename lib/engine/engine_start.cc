@@ -134,7 +134,7 @@ void check_device_attends(const ChosenDevice& device, const std::vector<CacheLay
             fmt::format("{} has no latent attention (MLA), which this model has: use --device cpu",
                         device.name));
     }
-    if (has_kind(groups, CacheLayout::Kind::state) &&
+    if (have_states(groups) &&
         open_device(device.choice).backend()->ops->linear_attention == nullptr) {
         throw Error(
             ErrorKind::unavailable,
@@ -151,7 +151,8 @@ void check_device_attends(const ChosenDevice& device, const std::vector<CacheLay
     }
 }
 
-WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
+WorkerConfig worker_config(const EngineConfig& config, const DraftChoice& drafts,
+                           const MemoryPlan& plan) {
     const ComputeOptions& compute = config.compute;
     WorkerConfig worker = compute.worker;
     worker.block_size = plan.block_size;
@@ -160,6 +161,8 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
     worker.max_num_batched_tokens = config.scheduling.scheduler.max_num_batched_tokens;
     worker.max_num_seqs = config.scheduling.scheduler.max_num_seqs;
     worker.kv_dtype = plan.kv_dtype;
+    worker.num_draft_states = drafts.num_states;
+    worker.most_drafts = drafts.speculation.most_drafts();
     const bool uses_graphs = compute.cuda_graph && !compute.enforce_eager;
     worker.max_graph_rows = uses_graphs ? compute.max_cuda_graph_size : 0;
     return worker;
@@ -170,11 +173,10 @@ WorkerConfig worker_config(const EngineConfig& config, const MemoryPlan& plan) {
 void check_speculation(const EngineConfig& config, const ModelMetadata& model,
                        const DraftChoice& drafts) {
     if (!drafts.speculation.enabled()) return;
-    if (has_kind(model.kv_groups, CacheLayout::Kind::state)) {
+    if (drafts.speculation.is_tree() && have_states(model.kv_groups)) {
         throw Error(ErrorKind::usage,
                     fmt::format("--speculative-config: {} has layers with linear attention, whose "
-                                "states cannot go back to before a draft that is rejected: leave "
-                                "it out",
+                                "states follow one draft after another: leave out tree_width",
                                 model.config.architecture));
     }
     if (!config.scheduling.async_scheduling) return;
@@ -252,9 +254,10 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
     SchedulerConfig scheduler = config.scheduling.scheduler;
     scheduler.speculation = metadata.drafts.speculation;
     // On a GPU a step of several rows a sequence is no graph, so it would have to be measured
-    // first. A state cannot go back to before a draft.
+    // first. States are kept for drafts where they are asked for.
     scheduler.speculation.proposes_forced =
-        metadata.device.is_cpu() && !has_kind(metadata.model.kv_groups, CacheLayout::Kind::state);
+        metadata.device.is_cpu() &&
+        (metadata.drafts.num_states > 0 || !have_states(metadata.model.kv_groups));
     scheduler.speculation.free_rows =
         metadata.device.is_cpu() ? kCpuSteps.free_rows : kDeviceSteps.free_rows;
     scheduler.max_model_len = plan.max_model_len;
@@ -276,7 +279,7 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     setup.placement = metadata.placement;
     setup.model.checkpoint = metadata.model.checkpoint;
     setup.model.max_model_len = plan.max_model_len;
-    setup.worker = worker_config(config, plan);
+    setup.worker = worker_config(config, metadata.drafts, plan);
     setup.worker.activations = metadata.model.activations;
     setup.kv_groups = metadata.model.kv_groups;
     setup.vocab_size = metadata.model.config.vocab_size;

@@ -49,9 +49,9 @@ void fields(Archive& archive, CpuPlacement& placement) {
 template <typename Archive>
 void fields(Archive& archive, WorkerConfig& config) {
     auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
-           activations, batch_invariant, max_graph_rows] = config;
+           activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts] = config;
     archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
-            activations, batch_invariant, max_graph_rows);
+            activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts);
 }
 
 template <typename Archive>

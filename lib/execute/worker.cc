@@ -26,6 +26,17 @@ std::vector<int32_t> with_filler_block(const WorkerConfig& config, const Compute
     return num_blocks;
 }
 
+// The same, and slots for states that drafts are tried on.
+std::vector<int32_t> all_blocks(const std::vector<CacheLayout>& groups, const WorkerConfig& config,
+                                const ComputeDevice& device) {
+    std::vector<int32_t> num_blocks = with_filler_block(config, device);
+    for (size_t group = 0; group < groups.size(); ++group) {
+        if (groups[group].kind != CacheLayout::Kind::state) continue;
+        num_blocks[group] += config.num_draft_states;
+    }
+    return num_blocks;
+}
+
 bool can_sample_on(const ComputeDevice& device) {
     return !device.is_cpu() && DeviceSampler::is_possible_on(device);
 }
@@ -90,13 +101,16 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
                              {config.max_num_batched_tokens, max_logit_rows(config.max_num_seqs),
                               threads.num_threads(), device, config.activations}),
                device),
-      kv_(model_->kv_groups(), with_filler_block(config, device), config.num_host_blocks,
-          config.block_size, config.kv_dtype, device),
+      kv_(model_->kv_groups(), all_blocks(model_->kv_groups(), config, device),
+          config.num_host_blocks, config.block_size, config.kv_dtype, device),
       sequences_(model_->kv_groups().size(), model_->original_context() > 0, can_sample_on(device)),
       runner_(*model_, config, max_logit_rows(config.max_num_seqs), device),
       host_(device),
       pooler_(*model_, host_, max_logit_rows(config.max_num_seqs)),
       logits_(device, threads, sequences_, runner_, host_) {
+    if (config.num_draft_states > 0) {
+        states_.emplace(*model_, config, with_filler_block(config, device), kv_, device);
+    }
     if (proposer != nullptr) {
         drafts_.emplace(std::move(proposer), *model_, config, drafts, threads);
     }
@@ -117,6 +131,7 @@ void Worker::reset() {
     for (auto& step : in_flight_) free_.push_back(std::move(step));
     in_flight_.clear();
     sequences_.clear();
+    if (states_) states_->clear();
 }
 
 Context Worker::make_context() {
@@ -168,6 +183,7 @@ void Worker::compute(const Context& context, const BatchPlan& plan, const PlanEx
     ForwardContext batch = runner_.lay_out(context, plan, extras, sequences_, kv_.layers());
     if (plan.entries.empty()) return;
     if (drafts_) batch.aux_hidden = drafts_->expect(context, batch.tokens());
+    if (states_) batch.journal = states_->begin(context, runner_.rows());
     const ComputedStep computed = runner_.forward(batch, step.result.device);
     pooler_.pool(batch, computed.hidden, plan, sequences_, step.result);
     logits_.use(batch, computed, plan, extras, step);
@@ -210,6 +226,7 @@ StepResult Worker::finish() {
         step.done.await();
     }
     logits_.finish(step);
+    if (states_ && states_->is_open()) states_->settle(make_context(), step.result);
     add_next_drafts(step);
     sequences_.accept(step.result);
     return std::move(step.result);

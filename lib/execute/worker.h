@@ -3,7 +3,7 @@
 // Single-threaded towards its caller; inside, ops and sampling use the thread pool. It decides
 // nothing about requests: that is the scheduler's. Its parts: WorkerSequences (what is known),
 // ModelRunner (batch and model), StepLogits (tokens), Pooler (vectors), KvStorage (blocks),
-// DraftRunner (tokens that are proposed for the next step).
+// DraftRunner (tokens that are proposed for the next step), DraftStates (states behind drafts).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "kernels/context.h"
+#include "lib/execute/draft_states.h"
 #include "lib/execute/host_rows.h"
 #include "lib/execute/kv_storage.h"
 #include "lib/execute/model_runner.h"
@@ -89,6 +90,7 @@ class Worker {
     HostRows host_;
     Pooler pooler_;
     StepLogits logits_;
+    std::optional<DraftStates> states_;  // where drafts may be over states
     std::optional<DraftRunner> drafts_;
     std::deque<std::unique_ptr<StepInFlight>> in_flight_;  // oldest first
     std::deque<std::unique_ptr<StepInFlight>> free_;       // kept for their memory

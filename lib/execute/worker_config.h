@@ -18,6 +18,9 @@ struct WorkerConfig {
     DType activations = DType::f32;  // activation_type()
     bool batch_invariant = false;    // on a device; the CPU always is
     int32_t max_graph_rows = 0;      // steps of up to so many sequences run as graphs; 0: none do
+    // Of a model with states: sequences with drafts in a step, at most, and drafts of each.
+    int32_t num_draft_states = 0;
+    int32_t most_drafts = 0;
 };
 
 }  // namespace nvllm

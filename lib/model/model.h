@@ -14,6 +14,8 @@
 
 namespace nvllm {
 
+class StateJournal;
+
 // What the layers of one cache group store. They have one geometry and therefore share one block
 // table (or one state slot) a sequence.
 struct CacheLayout {
@@ -97,6 +99,8 @@ struct ForwardContext {
     std::span<const GroupTables> groups;
     std::span<const KvLayer> kv;                  // one a layer
     const AuxHiddenStates* aux_hidden = nullptr;  // filled by run_blocks(); null: none are wanted
+    // Notes what ops do to states (state_journal.h); null: nothing of the batch is uncertain.
+    StateJournal* journal = nullptr;
 
     int64_t tokens() const { return token_ids.dim(0); }
 };

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import unittest
 
-from family_testing import FAMILIES, SWAP, MovesTest, ids
+from family_testing import FAMILIES, SWAP, TIGHT, MovesTest, essence, ids, requests
 from programs import BIN, SOURCE, environment, run, run_jsonl
 
 HYBRIDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "granite4", "lfm2")
@@ -88,13 +88,72 @@ class Replay(unittest.TestCase):
         self.assertGreater(found["hybrid"]["cached_tokens"], 1000)
 
 
-class Limits(unittest.TestCase):
-    def test_drafts_are_refused_by_name(self):
-        done = run("-m", FAMILIES / "qwen3_next", "--prompt-ids", "5,6,7", "-n", "4", "--speculative-config",
-                   json.dumps({"method": "ngram", "num_speculative_tokens": 3}), check=False)
+def drafts(count, method="ngram", **others):
+    """As many as are proposed, after a single equal token: many are wrong."""
+    return "--speculative-config", json.dumps({"method": method, "num_speculative_tokens": count, "prompt_lookup_min": 1, "adaptive": False} | others)
+
+
+def sequence_steps(steps):
+    return sum(step["num_sequences"] for step in steps)
+
+
+class Drafts(MovesTest):
+    """States go back to where the accepted drafts end."""
+    names = HYBRIDS
+
+    def drafted(self, name, *arguments, **others):
+        steps = self.steps_of(name, *arguments, **others)
+        self.assertGreater(sum(step["num_draft_tokens"] for step in steps), 0)
+        return steps
+
+    def test_drafts_change_no_answer(self):
+        proposed = spared = preempted = 0
+        for name in self.names:
+            plain = sequence_steps(self.steps_of(name))
+            for arguments in (drafts(1), drafts(4), (*drafts(8), "--max-num-seqs", "1"), (*drafts(3), "--block-size", "4", "--prefill-chunk-size", "7"),
+                              (*drafts(3, "suffix"), "--no-enable-prefix-caching"), (*drafts(4), *TIGHT, "--preemption-mode", "recompute"),
+                              (*drafts(4), *TIGHT, *SWAP, "--isolation", "process"), (*drafts(4), *FEW_SLOTS, "--defrag-threshold", "0.2")):
+                with self.subTest(model=name, arguments=arguments):
+                    steps = self.drafted(name, *arguments)
+                    proposed += sum(step["num_draft_tokens"] for step in steps)
+                    spared += plain - sequence_steps(steps)
+                    preempted += steps[-1]["num_preemptions"]
+        print(f"{proposed} drafts, {spared} steps of a sequence fewer, {preempted} preemptions")
+        self.assertGreater(spared, 100)
+        self.assertGreater(proposed - spared, 1000)
+        self.assertGreater(preempted, 10)
+
+    def test_a_lost_worker_leaves_no_draft_in_a_state(self):
+        faults = environment(NVLLM_FAULTS="worker.step:60=abort")
+        for name in self.names:
+            with self.subTest(model=name):
+                self.drafted(name, *drafts(4), "--isolation", "process", env=faults)
+
+    def test_a_few_sequences_have_drafts_in_a_step(self):
+        made = [request | {"max_tokens": 24} for request in requests() * 3]
+        model = str(FAMILIES / "qwen3_5")
+        expected = essence(run_jsonl(made, "--max-num-seqs", "1", model=model))
+        self.assertEqual(essence(run_jsonl(made, *drafts(2), "--max-num-seqs", "40", model=model)), expected)
+
+    def test_an_answer_with_drafts_leaves_states(self):
+        model = FAMILIES / "qwen3_5"
+        prompt = ids(40, 7)
+        answer = answer_of(model, prompt, 120, *drafts(4))
+        made = [{"prompt_token_ids": prompt, "max_tokens": 120, "ignore_eos": True, "temperature": 0.0},
+                {"prompt_token_ids": prompt + answer + ids(9, 8), "max_tokens": 5, "ignore_eos": True, "temperature": 0.0}]
+        answers = run_jsonl(made, "--max-num-seqs", "1", "--block-size", str(BLOCK), *drafts(4), model=str(model))
+        self.assertGreaterEqual(answers[1]["usage"]["cached_tokens"], 128)
+        fresh = run_jsonl(made[1:], "--no-enable-prefix-caching", model=str(model))
+        self.assertEqual(answers[1]["token_ids"], fresh[0]["token_ids"])
+
+    def test_trees_are_refused_by_name(self):
+        done = run("-m", FAMILIES / "qwen3_next", "--prompt-ids", "5,6,7", "-n", "4", *drafts(3, "draft_model", model=str(FAMILIES / "llama"), tree_width=2),
+                   check=False)
         self.assertEqual(done.returncode, 64)
         self.assertIn("Qwen3NextForCausalLM has layers with linear attention", done.stderr)
 
+
+class Limits(unittest.TestCase):
     def test_the_plan_lists_slots(self):
         done = subprocess.run([BIN / "nvllm-inspect", "plan", "-m", FAMILIES / "qwen3_5"], capture_output=True, text=True, check=True)
         self.assertRegex(done.stdout, r"states +[\d,]+ a slot +[\d,]+ slots")

@@ -267,11 +267,14 @@ void DraftRunner::lengthen_tables(Chain& chain, size_t index) const {
     const auto needed =
         static_cast<size_t>((chain.last_position() + chain.tree.most_rows()) / block_size_ + 1);
     const auto& own = chain.sequence->block_tables;
-    const bool suffice =
-        std::ranges::all_of(own, [&](const auto& table) { return table.size() >= needed; });
-    if (suffice) return;
-    chain.tables = own;
+    const std::vector<CacheLayout>& groups = target_.kv_groups();
+    const auto suffices = [&](size_t group) {
+        // A state is in one slot, and drafts have none.
+        return groups[group].kind == CacheLayout::Kind::state || own[group].size() >= needed;
+    };
     for (size_t group = 0; group < own.size(); ++group) {
+        if (suffices(group)) continue;
+        if (chain.tables.empty()) chain.tables = own;
         int32_t block = storage_.first_tail_block(group, index);
         while (chain.tables[group].size() < needed) chain.tables[group].push_back(block++);
     }

@@ -80,8 +80,7 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
         is_by_key_head ? gathered(context, sizes, all) : one_after_another(sizes, all);
 
     const TensorView convolved = take_activations(context, {tokens, sizes.channels()});
-    ops::causal_conv1d(context, projected.channels, {conv_taps.view(), {}}, states.rows,
-                       states.of_conv, convolved);
+    convolve(batch, index, projected.channels, {conv_taps.view(), {}}, states.of_conv, convolved);
     ops::activation(context, activation, convolved, convolved);
 
     const TensorView queries = convolved.columns(0, sizes.keys()).split_last(sizes.key_heads);
@@ -98,8 +97,8 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
                      decay, update);
 
     const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});
-    ops::linear_attention(context, {queries, keys, values, decay, update, true, {}}, states.rows,
-                          states.of_heads, attended);
+    attend_states(batch, index, {queries, keys, values, decay, update, true, {}}, states.of_heads,
+                  attended);
     norm.apply(context, attended, attended);
     ops::gated_activation(context, ops::Activation::silu,
                           projected.norm_gates.split_last(sizes.heads), attended, attended);

@@ -46,21 +46,26 @@ inline TensorView part_of_states(const KvLayer& layer, int64_t first,
 // The parts that linear attention has.
 struct LayerStates {
     LayerStates(const ForwardContext& batch, int32_t index, const LinearAttentionSizes& sizes)
-        : LayerStates(batch, batch.kv[static_cast<size_t>(index)], sizes) {}
+        : LayerStates(batch.kv[static_cast<size_t>(index)], sizes) {}
 
-    ops::StateRows rows;
     TensorView of_conv;   // float32 [slots, taps - 1, channels]
     TensorView of_heads;  // float32 [slots, heads, key_dim, value_dim]
 
   private:
-    LayerStates(const ForwardContext& batch, const KvLayer& layer,
-                const LinearAttentionSizes& sizes)
-        : rows(state_rows(batch, layer)),
-          of_conv(part_of_states(layer, 0, {layer.state.dim(0), sizes.taps - 1, sizes.channels()})),
+    LayerStates(const KvLayer& layer, const LinearAttentionSizes& sizes)
+        : of_conv(part_of_states(layer, 0, {layer.state.dim(0), sizes.taps - 1, sizes.channels()})),
           of_heads(
               part_of_states(layer, sizes.conv_state(),
                              {layer.state.dim(0), sizes.heads, sizes.key_dim, sizes.value_dim})) {}
 };
+
+// ops::causal_conv1d() and ops::linear_attention() over the states of layer `index`, noted where
+// the batch has a journal.
+void convolve(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
+              const ops::ConvWeights& weights, const TensorView& states, const TensorView& out);
+void attend_states(const ForwardContext& batch, int32_t index,
+                   const ops::LinearAttentionInput& input, const TensorView& states,
+                   const TensorView& out);
 
 // A view of rank 0 where there is no tensor.
 inline ConstTensorView view_or_none(const Tensor& tensor) {

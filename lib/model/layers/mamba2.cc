@@ -14,9 +14,8 @@ void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensor
     const TensorView projected = take_activations(context, {tokens, in.out()});
     in.apply(context, x, ops::MatmulOutput::overwrite, projected);
     const TensorView convolved = take_activations(context, {tokens, sizes.channels()});
-    ops::causal_conv1d(context, projected.columns(width, sizes.channels()),
-                       {conv_taps.view(), view_or_none(conv_bias)}, states.rows, states.of_conv,
-                       convolved);
+    convolve(batch, index, projected.columns(width, sizes.channels()),
+             {conv_taps.view(), view_or_none(conv_bias)}, states.of_conv, convolved);
     ops::activation(context, activation, convolved, convolved);
 
     const TensorView decay = take_values(context, DType::f32, {tokens, sizes.heads});
@@ -29,15 +28,15 @@ void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensor
     };
     const TensorView values = convolved.columns(0, width).split_last(sizes.heads);
     const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});
-    ops::linear_attention(context,
-                          {.queries = of_groups(width + sizes.keys()),
-                           .keys = of_groups(width),
-                           .values = values,
-                           .decay = decay,
-                           .update = step,
-                           .is_delta = false,
-                           .skip = skip.view()},
-                          states.rows, states.of_heads, attended);
+    attend_states(batch, index,
+                  {.queries = of_groups(width + sizes.keys()),
+                   .keys = of_groups(width),
+                   .values = values,
+                   .decay = decay,
+                   .update = step,
+                   .is_delta = false,
+                   .skip = skip.view()},
+                  states.of_heads, attended);
 
     const TensorView result = attended.reshaped({tokens, width});
     ops::gated_activation(context, ops::Activation::silu, projected.columns(0, width), result,

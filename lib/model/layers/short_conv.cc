@@ -18,9 +18,8 @@ void ShortConv::apply(const ForwardContext& batch, int32_t index, const ConstTen
                           values, values);
 
     const TensorView convolved = take_activations(context, {tokens, channels});
-    ops::causal_conv1d(
-        context, values, {conv_taps.view(), view_or_none(conv_bias)}, state_rows(batch, layer),
-        part_of_states(layer, 0, {layer.state.dim(0), taps - 1, channels}), convolved);
+    convolve(batch, index, values, {conv_taps.view(), view_or_none(conv_bias)},
+             part_of_states(layer, 0, {layer.state.dim(0), taps - 1, channels}), convolved);
     ops::gated_activation(context, ops::Activation::identity, projected.columns(channels, channels),
                           convolved, convolved);
     out.apply(context, convolved, how, y);

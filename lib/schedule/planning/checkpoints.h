@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "lib/cache/cache_manager.h"
 #include "lib/request/sequence.h"
@@ -25,6 +26,15 @@ inline int32_t prompt_checkpoint(const CacheManager& cache, const Sequence& sequ
 inline StateUse state_use(const CacheManager& cache, const Sequence& sequence, int32_t next) {
     if (next == prompt_checkpoint(cache, sequence)) return StateUse::keep;
     return next > sequence.num_prompt_tokens ? StateUse::keep_newest : StateUse::at_interval;
+}
+
+// Drafts behind a sequence's last known token, of `length`, so that a step ends where a checkpoint
+// may be taken: at some block ends, because a step that is cut short accepts less.
+inline int32_t count_drafts_to_checkpoint(const CacheManager& cache, int32_t length) {
+    constexpr int32_t kTokens = 64;
+    if (!cache.keeps_checkpoints()) return std::numeric_limits<int32_t>::max();
+    const int32_t step = std::max(1, kTokens / cache.block_size()) * cache.block_size();
+    return (length + step - 1) / step * step - length;
 }
 
 // Of `granted` tokens from position `first` on, those before the next checkpoint; all of them where

@@ -6,6 +6,7 @@
 
 #include "kernels/error.h"
 #include "lib/schedule/planning/answer_masks.h"
+#include "lib/schedule/planning/checkpoints.h"
 #include "lib/schedule/speculation/proposers.h"
 
 namespace nvllm {
@@ -15,6 +16,11 @@ std::span<const int32_t> accepted_rows(const StepResult& result, uint32_t entry)
     const auto extras = std::ranges::lower_bound(result.extras, entry, {}, &StepExtras::entry);
     if (extras == result.extras.end() || extras->entry != entry) return {};
     return extras->accepted_rows;
+}
+
+// That get drafts in a step.
+size_t most_sequences(const SchedulingContext& context) {
+    return static_cast<size_t>(context.config.speculation.max_sequences);
 }
 
 void cut(DraftTokens& drafts, int32_t count) {
@@ -54,6 +60,7 @@ void DraftPlanner::add_to_entries(PlanBuilder& builder) {
         if (candidates_[i].length > 0) chosen_.push_back({entries_[i], candidates_[i].length, {}});
     }
     std::ranges::sort(chosen_, {}, &Chosen::entry);
+    chosen_.resize(std::min(chosen_.size(), most_sequences(context_)));
     for (Chosen& chosen : chosen_) add_to_entry(builder, std::move(chosen));
     if (by_worker_) ask_worker(builder);
 }
@@ -150,6 +157,7 @@ void DraftPlanner::list_next_candidates(const PlanBuilder& builder) {
             std::min({context_.config.speculation.most_drafts(), context_.config.largest_step() - 1,
                       scheduled.sequence.longest_length - scheduled.sequence.num_tokens() - 2});
         if (most <= 0) continue;
+        if (entries_.size() == most_sequences(context_)) break;
         entries_.push_back(i);
         candidates_.push_back({&scheduled.draft_history, most, most});
     }
@@ -166,8 +174,10 @@ DraftTokens DraftPlanner::take_drafts(ScheduledSequence& scheduled) {
 
 // One token follows the last draft, and the last token of a sequence is never computed.
 int32_t DraftPlanner::max_drafts(const PlanBuilder& builder, const Sequence& sequence) const {
+    const int32_t length = sequence.num_tokens();
     return std::min({builder.budget.left(), context_.config.largest_step() - 1,
-                     sequence.longest_length - sequence.num_tokens() - 1});
+                     sequence.longest_length - length - 1,
+                     count_drafts_to_checkpoint(context_.cache, length)});
 }
 
 // One block stays free for each running sequence.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace nvllm {
@@ -36,6 +37,8 @@ struct SpeculationConfig {
     // Whether tokens of a text that must follow by a grammar are proposed (forced_drafts.h),
     // whatever the method is.
     bool proposes_forced = false;
+    // Sequences that have drafts in a step, at most.
+    int32_t max_sequences = std::numeric_limits<int32_t>::max();
     // Tokens that a step computes in about the time of one, until steps were measured.
     int32_t free_rows = 8;
 
