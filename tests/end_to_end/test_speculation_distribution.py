@@ -2,7 +2,7 @@
 
 Two runs draw the tokens that follow a prompt many times, a plain one and one with proposals, with different seeds: tables of the
 tokens at each place are compared by a chi-square test and by their KL divergence. The tokens after the first are those that proposals
-are verified against. NVLLM_SOAK=1 draws 10,000 of each; else fewer. A run with the same seeds gives the same tokens.
+are verified against. NVLLM_SOAK=1 draws 10,000 of each, of more methods; else fewer. A run with the same seeds gives the same tokens.
 """
 
 import collections
@@ -15,11 +15,18 @@ import unittest
 
 from programs import SOURCE, run_jsonl
 
+SOAKS = bool(os.environ.get("NVLLM_SOAK"))
 METHODS = {
     "ngram": {"method": "ngram", "prompt_lookup_min": 1},
     "suffix": {"method": "suffix", "prompt_lookup_min": 1},
     "tree": {"model": str(SOURCE / "models" / "demo-draft"), "tree_width": 4, "tree_tokens": 10},
 }
+if SOAKS:
+    METHODS |= {
+        "draft_model": {"model": str(SOURCE / "models" / "demo-draft")},
+        "eagle3": {"model": str(SOURCE / "models" / "demo-eagle3")},
+        "tree of eagle3": {"model": str(SOURCE / "models" / "demo-eagle3"), "tree_width": 4, "tree_tokens": 10},
+    }
 SETTINGS = {
     "temperature": {"temperature": 1.3},
     "top_k": {"temperature": 1.2, "top_k": 8},
@@ -30,7 +37,6 @@ SETTINGS = {
 PROMPT = 'The dog was happy. The dog was sad. The dog and the cat were happy. The dog said, "I am happy." The dog'
 NUM_TOKENS = 4  # the first comes with the prompt; the three after it can be proposed together
 PLACES = range(1, NUM_TOKENS)
-SOAKS = bool(os.environ.get("NVLLM_SOAK"))
 NUM_DRAWS = 10_000 if SOAKS else 1000
 ANSWERS = 50  # of a request
 MAX_KL = 0.05

@@ -6,24 +6,12 @@
 #include "kernels/error.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"
+#include "lib/model/families/decoder.h"
 #include "lib/model/layers/copy_rows.h"
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm {
 namespace {
-
-// The head's own layers: all see everything.
-std::vector<CacheLayout> own_groups(const std::vector<DecoderBlock>& blocks) {
-    const Attention& attention = blocks.front().attention;
-    CacheLayout group{{},
-                      static_cast<int32_t>(attention.kv_heads),
-                      static_cast<int32_t>(attention.head_dim),
-                      attention.options.window};
-    for (size_t layer = 0; layer < blocks.size(); ++layer) {
-        group.layers.push_back(static_cast<int32_t>(layer));
-    }
-    return {group};
-}
 
 // Clears the rows at position 0 of their texts. On a device it waits for the positions.
 void mask_first(const Context& context, const ConstTensorView& positions, const TensorView& x) {
@@ -58,7 +46,7 @@ DraftHead::DraftHead(DraftHeadConfig config, const DraftReading& reading, DraftH
     : config_(std::move(config)),
       reading_(reading),
       parts_(std::move(parts)),
-      groups_(own_groups(parts_.blocks)) {}
+      groups_(groups_of(parts_.blocks)) {}
 
 ConstTensorView DraftHead::fuse(const Context& context, const ConstTensorView& states) const {
     const int64_t width =

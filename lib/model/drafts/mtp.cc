@@ -19,6 +19,8 @@
 #include "lib/checkpoint/foreign_models.h"
 #include "lib/checkpoint/text_part.h"
 #include "lib/model/drafts/head_source.h"
+#include "lib/model/families/decoder.h"
+#include "lib/model/families/family.h"
 #include "lib/model/families/llama_blocks.h"
 #include "lib/model/registry.h"
 
@@ -32,52 +34,51 @@ constexpr int64_t kMaxLayers = 1024;
 // norms below the prefix.
 struct MtpLayout {
     const char* name;
-    const char* prefix;  // of all its tensors
+    const char* prefix;  // of all its tensors; {}: the number of the layer behind the last
     const char* block;   // of its block's, below the prefix
     const char* embedding_norm;
     const char* hidden_norm;
     const char* join;
     const char* final_norm;
-    bool hidden_first;  // the state stands before the embedding
-    LlamaTraits traits;
+    bool hidden_first = false;  // the state stands before the embedding
+    // Copies of the target's embedding and output matrix, below the prefix; files may leave them
+    // out. Null: there are none.
+    const char* embedding = nullptr;
+    const char* head = nullptr;
+
+    std::string prefix_in(const ModelConfig& block_config) const {
+        return fmt::format(fmt::runtime(prefix), block_config.num_layers - 1);
+    }
 };
 
-const MtpLayout kMiMo = {"MTP in MiMo's layout",
-                         "model.mtp_layers.0.",
-                         "",
-                         "token_layernorm",
-                         "hidden_layernorm",
-                         "input_proj",
-                         "final_layernorm",
-                         true,
-                         {}};
+constexpr MtpLayout kMiMo = {.name = "MTP in MiMo's layout",
+                             .prefix = "model.mtp_layers.0.",
+                             .block = "",
+                             .embedding_norm = "token_layernorm",
+                             .hidden_norm = "hidden_layernorm",
+                             .join = "input_proj",
+                             .final_norm = "final_layernorm",
+                             .hidden_first = true};
 
-const std::array<const MtpLayout*, 1> kLayouts = {&kMiMo};
+constexpr MtpLayout kQwen = {.name = "MTP in Qwen's layout",
+                             .prefix = "mtp.",
+                             .block = "layers.0",
+                             .embedding_norm = "pre_fc_norm_embedding",
+                             .hidden_norm = "pre_fc_norm_hidden",
+                             .join = "fc",
+                             .final_norm = "norm"};
 
-bool begins_one(const std::vector<std::string_view>& tensors, const char* prefix) {
-    return std::ranges::any_of(tensors,
-                               [&](std::string_view name) { return name.starts_with(prefix); });
-}
+constexpr MtpLayout kDeepSeek = {.name = "MTP in DeepSeek's layout",
+                                 .prefix = "model.layers.{}.",
+                                 .block = "",
+                                 .embedding_norm = "enorm",
+                                 .hidden_norm = "hnorm",
+                                 .join = "eh_proj",
+                                 .final_norm = "shared_head.norm",
+                                 .embedding = "embed_tokens",
+                                 .head = "shared_head.head"};
 
-const MtpLayout& layout_of(const std::filesystem::path& directory) {
-    const Checkpoint checkpoint = Checkpoint::open(directory);
-    const std::vector<std::string_view> tensors = checkpoint.names();
-    std::vector<const char*> known;
-    for (const MtpLayout* const layout : kLayouts) {
-        if (begins_one(tensors, layout->prefix)) return *layout;
-        known.push_back(layout->name);
-    }
-    const bool is_deepseek = std::ranges::any_of(
-        tensors, [](std::string_view name) { return name.ends_with(".eh_proj.weight"); });
-    const char* found = is_deepseek                   ? "MTP in DeepSeek's layout"
-                        : begins_one(tensors, "mtp.") ? "MTP in Qwen's layout"
-                                                      : nullptr;
-    throw Error(ErrorKind::bad_data,
-                found == nullptr
-                    ? fmt::format("{}: holds no next-token layers", directory.string())
-                    : fmt::format("{}: its next-token layers are {}, which is not read; {} is",
-                                  directory.string(), found, fmt::join(known, " or ")));
-}
+constexpr std::array<const MtpLayout*, 3> kLayouts = {&kMiMo, &kQwen, &kDeepSeek};
 
 const MtpLayout& layout_named(const std::string& name) {
     for (const MtpLayout* const layout : kLayouts) {
@@ -86,8 +87,11 @@ const MtpLayout& layout_named(const std::string& name) {
     NVLLM_CHECK(false, "no layout " + name);
 }
 
-// The model's settings with the next-token layer as its only one.
-nlohmann::json layer_settings(const nlohmann::json& document, const std::string& file_name) {
+std::string weight_of(const std::string& module) { return module + ".weight"; }
+
+// The model's settings with its next-token layer as one more behind its own.
+nlohmann::json layer_settings(const nlohmann::json& document, const ModelConfig& model,
+                              const std::string& file_name) {
     nlohmann::json settings = text_settings(document);
     const ConfigFields fields(settings, file_name);
     int64_t count = 1;
@@ -96,25 +100,65 @@ nlohmann::json layer_settings(const nlohmann::json& document, const std::string&
         if (count == 1) continue;
         fields.refuse(key, "drafts of one next-token layer are read, and no others");
     }
-    settings["num_hidden_layers"] = 1;
-    settings.erase("layer_types");
+    const auto num_layers = static_cast<size_t>(model.num_layers) + 1;
+    settings["num_hidden_layers"] = num_layers;
+    // It attends to everything, whatever the model's last layer does.
+    if (settings.contains("layer_types") || model.linear_attention) {
+        settings["layer_types"] = std::vector<std::string>(num_layers, "full_attention");
+    }
+    if (const auto types = settings.find("mlp_layer_types");
+        types != settings.end() && types->is_array() && !types->empty()) {
+        types->push_back(types->back());
+    }
     return settings;
+}
+
+ModelConfig block_config(const nlohmann::json& document, const std::string& file_name) {
+    const auto parse = [&](const nlohmann::json& settings) {
+        ModelConfig config = parse_model_config(write_json(settings), file_name, known_families());
+        if (config.refusal.empty()) return config;
+        throw Error(ErrorKind::bad_data, file_name + ": " + config.refusal);
+    };
+    return parse(layer_settings(document, parse(document), file_name));
+}
+
+const MtpLayout& layout_of(const std::filesystem::path& directory, const Checkpoint& checkpoint,
+                           const ModelConfig& block) {
+    const std::vector<std::string_view> tensors = checkpoint.names();
+    std::vector<const char*> known;
+    for (const MtpLayout* const layout : kLayouts) {
+        const std::string prefix = layout->prefix_in(block);
+        for (const char* part : {layout->embedding_norm, layout->hidden_norm, layout->join}) {
+            const std::string name = weight_of(prefix + part);
+            if (std::ranges::find(tensors, name) != tensors.end()) return *layout;
+        }
+        known.push_back(layout->name);
+    }
+    throw Error(ErrorKind::bad_data,
+                fmt::format("{}: holds no next-token layers ({} are looked for)",
+                            directory.string(), fmt::join(known, ", ")));
 }
 
 }  // namespace
 
 DraftHeadConfig read_mtp_config(const std::filesystem::path& directory) {
     require_config(directory);
-    const MtpLayout& layout = layout_of(directory);
     const std::string file_name = (directory / "config.json").string();
     const nlohmann::json document = parse_json(read_file(file_name, kMaxConfigBytes), file_name);
     DraftHeadConfig config;
+    config.block = block_config(document, file_name);
+    const Checkpoint checkpoint = Checkpoint::open(directory);
+    const MtpLayout& layout = layout_of(directory, checkpoint, config.block);
     config.layout = {layout.name, DraftMethod::mtp};
     config.method = DraftMethod::mtp;
-    config.block = parse_model_config(write_json(layer_settings(document, file_name)), file_name,
-                                      known_families());
-    if (!config.block.refusal.empty()) {
-        throw Error(ErrorKind::bad_data, file_name + ": " + config.block.refusal);
+    if (family_of(config.block).next_token_traits == nullptr) {
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: the next-token layer of {} is not read", directory.string(),
+                                config.block.architecture));
+    }
+    if (layout.embedding != nullptr) {
+        const std::string name = layout.prefix_in(config.block) + layout.embedding;
+        config.has_own_embedding = checkpoint.find(weight_of(name)).has_value();
     }
     config.target_hidden_size = config.block.hidden_size;
     config.draft_vocab_size = config.block.vocab_size;
@@ -122,17 +166,37 @@ DraftHeadConfig read_mtp_config(const std::filesystem::path& directory) {
     return config;
 }
 
-DraftHeadParts load_mtp(const DraftHeadConfig& config, const DraftHeadLoadOptions& options,
-                        CheckpointSource& source) {
-    const MtpLayout& layout = layout_named(config.layout.name);
-    const std::string prefix = layout.prefix;
-    const int64_t hidden = config.block.hidden_size;
-    const LlamaBlocks blocks(config.block, source, layout.traits);
-    DraftHeadParts parts;
+namespace {
+
+// The target's, but for copies of the layer's own.
+void load_vocabulary(const DraftHeadConfig& config, const MtpLayout& layout,
+                     CheckpointSource& source, DraftHeadParts& parts) {
     TargetVocabulary vocabulary = load_target_vocabulary(source, config.block);
     parts.token_embedding = std::move(vocabulary.embedding);
     parts.head = std::move(vocabulary.head);
     parts.owns_head = false;
+    const std::string prefix = layout.prefix_in(config.block);
+    if (config.has_own_embedding) {
+        parts.token_embedding = load_table(source, weight_of(prefix + layout.embedding),
+                                           config.block.vocab_size, config.block.hidden_size);
+    }
+    if (layout.head == nullptr || !source.has(weight_of(prefix + layout.head))) return;
+    parts.head = load_linear(source, {prefix + layout.head, config.block.hidden_size,
+                                      config.block.vocab_size, false, ShardAxis::output});
+    parts.owns_head = true;
+}
+
+}  // namespace
+
+DraftHeadParts load_mtp(const DraftHeadConfig& config, const DraftHeadLoadOptions& options,
+                        CheckpointSource& source) {
+    const MtpLayout& layout = layout_named(config.layout.name);
+    const std::string prefix = layout.prefix_in(config.block);
+    const int64_t hidden = config.block.hidden_size;
+    const LlamaTraits traits = family_of(config.block).next_token_traits(config.block);
+    const LlamaBlocks blocks(config.block, source, traits);
+    DraftHeadParts parts;
+    load_vocabulary(config, layout, source, parts);
     parts.embedding_norm = blocks.norm(prefix + layout.embedding_norm, hidden);
     parts.hidden_norm = blocks.norm(prefix + layout.hidden_norm, hidden);
     parts.join = load_linear(source, {prefix + layout.join, 2 * hidden, hidden, false});
@@ -141,7 +205,7 @@ DraftHeadParts load_mtp(const DraftHeadConfig& config, const DraftHeadLoadOption
         {options.max_model_len > 0 ? options.max_model_len : config.block.max_positions});
     std::string block = prefix + layout.block;
     if (block.ends_with('.')) block.pop_back();
-    parts.blocks.push_back(blocks.block(block, 0));
+    parts.blocks.push_back(blocks.block(block, static_cast<size_t>(config.block.num_layers) - 1));
     parts.has_first_norm = true;
     parts.final_norm = blocks.norm(prefix + layout.final_norm, hidden);
     for (const std::string& name : source.unread()) {

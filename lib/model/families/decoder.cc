@@ -43,8 +43,8 @@ bool have_one_geometry(const CacheLayout& one, const CacheLayout& other) {
            one.state_bytes == other.state_bytes;
 }
 
-// One group for each geometry there is, in order of first use but for that states come last: what
-// reads the first group of a model expects blocks.
+}  // namespace
+
 std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
     std::vector<CacheLayout> groups;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
@@ -60,6 +60,8 @@ std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
     });
     return groups;
 }
+
+namespace {
 
 class Decoder final : public Model {
   public:

@@ -29,6 +29,10 @@ struct DecoderParts {
     ClassifierHead classifier;    // of a sequence classification model
 };
 
+// The cache groups of blocks: one for each geometry there is, in order of first use but for that
+// states come last: what reads the first group of a model expects blocks.
+std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks);
+
 // A model of these parts. Cache groups follow from the blocks' windows.
 std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
                                     DecoderParts parts);

@@ -1,6 +1,6 @@
 // DeepSeek V2 (DeepSeek-AI 2024), V3 with R1 (2024, 2025) and Kimi K2 (Moonshot AI 2025), and
 // GLM-4.7-Flash (2026): latent attention, and experts beside one that all tokens go to. Layers
-// behind the last, which propose tokens, are set aside.
+// behind the last, which propose tokens, are read by lib/model/drafts/mtp.h alone.
 #include <array>
 
 #include "lib/model/families/family.h"
@@ -83,20 +83,25 @@ std::unique_ptr<Model> make_deepseek_v2(const ModelConfig& config, WeightSource&
     return make_llama_like(config, source, settings, traits);
 }
 
-std::unique_ptr<Model> make_deepseek_v3(const ModelConfig& config, WeightSource& source,
-                                        const ModelSettings& settings) {
+LlamaTraits deepseek_v3_traits(const ModelConfig&) {
     LlamaTraits traits;
     traits.experts.shared = "shared_experts";
     traits.experts.choice_bias = "gate.e_score_correction_bias";
     traits.routing.scores = RouterScores::sigmoid;
-    return make_llama_like(config, source, settings, traits);
+    return traits;
+}
+
+std::unique_ptr<Model> make_deepseek_v3(const ModelConfig& config, WeightSource& source,
+                                        const ModelSettings& settings) {
+    return make_llama_like(config, source, settings, deepseek_v3_traits(config));
 }
 
 }  // namespace
 
 extern const FamilyRow kDeepSeekV2 = {"DeepseekV2ForCausalLM", make_deepseek_v2, kV2Configs};
-extern const FamilyRow kDeepSeekV3 = {"DeepseekV3ForCausalLM", make_deepseek_v3, kV3Configs};
+extern const FamilyRow kDeepSeekV3 = {"DeepseekV3ForCausalLM", make_deepseek_v3, kV3Configs,
+                                      nullptr, deepseek_v3_traits};
 extern const FamilyRow kGlm4MoeLite = {"Glm4MoeLiteForCausalLM", make_deepseek_v3,
-                                       kGlm4MoeLiteConfigs};
+                                       kGlm4MoeLiteConfigs, nullptr, deepseek_v3_traits};
 
 }  // namespace nvllm

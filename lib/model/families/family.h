@@ -12,6 +12,8 @@
 
 namespace nvllm {
 
+struct LlamaTraits;
+
 struct FamilyRow {
     const char* architecture;  // ModelConfig::text_architecture
     // A model of weights that the source has. Throws bad_data or bad_config.
@@ -21,6 +23,9 @@ struct FamilyRow {
     std::span<const FamilyDefaults> configs;
     // Whether a checkpoint may hold this tensor though the model does not read it; null: none.
     bool (*may_ignore)(const std::string& tensor) = nullptr;
+    // Of the block of a next-token layer that its checkpoints have (lib/model/drafts/mtp.h), whose
+    // config is that of the layer behind the model's last; null: none is read.
+    LlamaTraits (*next_token_traits)(const ModelConfig& config) = nullptr;
 };
 
 }  // namespace nvllm

@@ -22,9 +22,11 @@ bool is_of_next_token_layer(const std::string& tensor) {
     return tensor.starts_with("model.mtp_layers.");
 }
 
+LlamaTraits next_token_traits(const ModelConfig&) { return {}; }
+
 }  // namespace
 
-extern const FamilyRow kMiMo = {"MiMoForCausalLM", make_llama, kMiMoConfigs,
-                                is_of_next_token_layer};
+extern const FamilyRow kMiMo = {"MiMoForCausalLM", make_llama, kMiMoConfigs, is_of_next_token_layer,
+                                next_token_traits};
 
 }  // namespace nvllm

@@ -1,7 +1,7 @@
 // Qwen3-Next (Qwen Team 2025) and Qwen3.5 (2026), dense and of experts: most layers have linear
 // attention by the gated delta rule, the others attention with a gate on what it gives. Norm
-// weights are stored less 1, but for those behind linear attention. Layers for drafts beside the
-// model's own are set aside.
+// weights are stored less 1, but for those behind linear attention. A layer for drafts beside the
+// model's own is read by lib/model/drafts/mtp.h alone.
 #include <array>
 #include <string>
 
@@ -75,7 +75,7 @@ constexpr std::array<FamilyDefaults, 1> kQwen3NextConfigs = {qwen3_next_config()
 constexpr std::array<FamilyDefaults, 1> kQwen35Configs = {qwen3_5_config()};
 constexpr std::array<FamilyDefaults, 1> kQwen35MoeConfigs = {qwen3_5_moe_config()};
 
-LlamaTraits hybrid_traits() {
+LlamaTraits hybrid_traits(const ModelConfig&) {
     LlamaTraits traits;
     traits.norm_form.weight_offset = 1.0f;
     traits.query_key_norm = QueryKeyNorm::heads;
@@ -87,12 +87,12 @@ LlamaTraits hybrid_traits() {
 
 std::unique_ptr<Model> make_qwen3_5(const ModelConfig& config, WeightSource& source,
                                     const ModelSettings& settings) {
-    return make_llama_like(config, source, settings, hybrid_traits());
+    return make_llama_like(config, source, settings, hybrid_traits(config));
 }
 
 std::unique_ptr<Model> make_qwen3_next(const ModelConfig& config, WeightSource& source,
                                        const ModelSettings& settings) {
-    LlamaTraits traits = hybrid_traits();
+    LlamaTraits traits = hybrid_traits(config);
     traits.fused.delta_net = true;
     return make_llama_like(config, source, settings, traits);
 }
@@ -102,10 +102,10 @@ bool is_of_next_token_layer(const std::string& tensor) { return tensor.starts_wi
 }  // namespace
 
 extern const FamilyRow kQwen3Next = {"Qwen3NextForCausalLM", make_qwen3_next, kQwen3NextConfigs,
-                                     is_of_next_token_layer};
+                                     is_of_next_token_layer, hybrid_traits};
 extern const FamilyRow kQwen35 = {"Qwen3_5ForCausalLM", make_qwen3_5, kQwen35Configs,
-                                  is_of_next_token_layer};
+                                  is_of_next_token_layer, hybrid_traits};
 extern const FamilyRow kQwen35Moe = {"Qwen3_5MoeForCausalLM", make_qwen3_5, kQwen35MoeConfigs,
-                                     is_of_next_token_layer};
+                                     is_of_next_token_layer, hybrid_traits};
 
 }  // namespace nvllm

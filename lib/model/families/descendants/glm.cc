@@ -60,20 +60,25 @@ std::unique_ptr<Model> make_glm4(const ModelConfig& config, WeightSource& source
     return make_llama_like(config, source, settings, traits);
 }
 
-std::unique_ptr<Model> make_glm4_moe(const ModelConfig& config, WeightSource& source,
-                                     const ModelSettings& settings) {
+LlamaTraits glm4_moe_traits(const ModelConfig& config) {
     LlamaTraits traits;
     if (config.query_key_norm) traits.query_key_norm = QueryKeyNorm::heads;
     traits.experts.choice_bias = "gate.e_score_correction_bias";
     traits.experts.shared = "shared_experts";
     traits.routing.scores = RouterScores::sigmoid;
-    return make_llama_like(config, source, settings, traits);
+    return traits;
+}
+
+std::unique_ptr<Model> make_glm4_moe(const ModelConfig& config, WeightSource& source,
+                                     const ModelSettings& settings) {
+    return make_llama_like(config, source, settings, glm4_moe_traits(config));
 }
 
 }  // namespace
 
 extern const FamilyRow kGlm = {"GlmForCausalLM", make_glm, kGlmConfigs};
 extern const FamilyRow kGlm4 = {"Glm4ForCausalLM", make_glm4, kGlm4Configs};
-extern const FamilyRow kGlm4Moe = {"Glm4MoeForCausalLM", make_glm4_moe, kGlm4MoeConfigs};
+extern const FamilyRow kGlm4Moe = {"Glm4MoeForCausalLM", make_glm4_moe, kGlm4MoeConfigs, nullptr,
+                                   glm4_moe_traits};
 
 }  // namespace nvllm

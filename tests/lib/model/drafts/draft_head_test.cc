@@ -146,9 +146,12 @@ TEST_CASE("heads of scripts/fixtures/make_drafts.py give the logits of torch") {
         check_case({head, target});
         check_case({head, target, true});
     }
-    const fs::path mimo = test::source_path("tests/fixtures/drafts/mtp_mimo");
-    check_case({mimo, {}});
-    check_case({mimo, {}, true});
+    for (const char* name :
+         {"mtp_mimo", "mtp_qwen", "mtp_qwen_experts", "mtp_deepseek", "mtp_glm"}) {
+        const fs::path model = test::source_path("tests/fixtures/drafts") / name;
+        check_case({model, {}});
+        check_case({model, {}, true});
+    }
 }
 
 TEST_CASE("heads in published layouts give the stored draft logits") {
@@ -159,7 +162,9 @@ TEST_CASE("heads in published layouts give the stored draft logits") {
     check_case({heads / "stories260k-eagle3", stories});
     check_case({heads / "stories260k-eagle3-speculators", stories});
     check_case({heads / "demo-eagle3-narrow", test::source_path("models/demo")});
-    check_rounded_case(heads / "mimo-mtp");
+    for (const char* name : {"mimo-mtp", "qwen-mtp", "deepseek-mtp"}) {
+        check_rounded_case(heads / name);
+    }
 }
 
 void check_mentions(const std::string& text, const std::string& part) {
@@ -225,6 +230,14 @@ TEST_CASE("a head with a tensor missing or left over is refused by its name") {
     check_mentions(mimo.fault({}), "model.mtp_layers.0.input_proj");
     mimo.rewrite_tensors("", "model.mtp_layers.0.gate.weight");
     check_mentions(mimo.fault({}), "model.mtp_layers.0.gate.weight has no place");
+    HeadFolder deepseek("mtp_deepseek");
+    deepseek.rewrite_tensors("model.layers.2.hnorm.weight", "");
+    check_mentions(deepseek.fault({}), "model.layers.2.hnorm.weight");
+    deepseek.rewrite_tensors("model.layers.2.shared_head.head.weight", "");
+    ThreadPool threads(1);
+    const fs::path with_copies = test::source_path("tests/fixtures/drafts/mtp_deepseek");
+    CHECK(load({deepseek.path(), {}}, threads)->weight_bytes() <
+          load({with_copies, {}}, threads)->weight_bytes());
 }
 
 TEST_CASE("a head says what it needs of its target") {
