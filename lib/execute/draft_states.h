@@ -30,8 +30,8 @@ class DraftStates {
                 KvStorage& kv, const ComputeDevice& device);
 
     // Before the pass over `rows`, the first of which are those of the plan's entries: what it is
-    // to note of states; null: nothing. REQUIRES: no step is open; at most config.num_draft_states rows have drafts,
-    // and these are chains.
+    // to note of states; null: nothing. REQUIRES: no step is open; at most config.num_draft_states
+    // rows have drafts, and these are chains.
     StateJournal* begin(const Context& context, std::span<const BatchRow> rows);
     // Whether the step that was begun last has drafts and is not settled.
     bool is_open() const { return !drafted_.empty(); }

@@ -32,7 +32,7 @@ bool is_kv_scale(const std::string& name) {
 bool may_be_left_over(const std::string& name, const ModelConfig& config) {
     const FamilyRow& family = family_of(config);
     return name.ends_with(".rotary_emb.inv_freq") ||
-           (family.may_ignore != nullptr && family.may_ignore(name)) ||
+           (family.may_ignore != nullptr && family.may_ignore(name, config)) ||
            (!config.generates && name == "lm_head.weight") || is_kv_scale(name);
 }
 

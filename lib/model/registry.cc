@@ -82,6 +82,10 @@ std::vector<FamilyDefaults> all_configs() {
 
 }  // namespace
 
+bool is_behind_last_layer(const std::string& tensor, const ModelConfig& config) {
+    return tensor.starts_with("model.layers." + std::to_string(config.num_layers) + ".");
+}
+
 std::span<const FamilyRow* const> model_families() { return kFamilies; }
 
 const FamilyRow& family_of(const ModelConfig& config) {

@@ -6,8 +6,11 @@ Ids and logprobs are those of a run in which nothing is shared, moved or taken a
 import json
 import pathlib
 import random
+import shutil
+import struct
 
 from programs import SOURCE, FolderTest, environment, run_jsonl
+from tensors import read_tensors, write_tensors
 
 FAMILIES = SOURCE / "tests" / "fixtures" / "families"
 VOCABULARY = 128
@@ -31,6 +34,29 @@ def requests():
     return made
 
 
+# Of next-token layers: what stands before their tensors and those of their block, and the names of their own parts.
+NEXT_TOKEN_LAYOUTS = {"qwen": ("mtp.", "layers.0.", ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"), "fc"),
+                      "deepseek": ("model.layers.{}.", "", ("enorm", "hnorm", "shared_head.norm"), "eh_proj")}
+
+
+def with_next_token_layer(folder, name, layer, layout):
+    """A copy of a family's model whose block `layer` is its next-token layer as well, behind a random matrix."""
+    folder = pathlib.Path(folder) / f"{name}-next"
+    shutil.copytree(FAMILIES / name, folder)
+    config = json.loads((folder / "config.json").read_text())
+    tensors = read_tensors(folder / "model.safetensors")
+    prefix, block, norms, join = NEXT_TOKEN_LAYOUTS[layout]
+    prefix = prefix.format(config["num_hidden_layers"])
+    body = f"model.layers.{layer}."
+    made = {prefix + block + tensor.removeprefix(body): value for tensor, value in tensors.items() if tensor.startswith(body)}
+    made |= {f"{prefix}{norm}.weight": tensors["model.norm.weight"] for norm in norms}
+    hidden, generator = config["hidden_size"], random.Random(layer)
+    values = [generator.gauss(0.0, hidden ** -0.5) for _ in range(2 * hidden * hidden)]
+    made[f"{prefix}{join}.weight"] = ("BF16", [hidden, 2 * hidden], b"".join(struct.pack("<f", value)[2:] for value in values))
+    write_tensors(folder / "model.safetensors", tensors | made)
+    return folder
+
+
 def essence(answers):
     return [(answer["token_ids"], answer["logprobs"]) for answer in answers]
 
@@ -52,6 +78,18 @@ class MovesTest(FolderTest):
         answers = essence(run_jsonl(requests(), "--step-log", log, *arguments, model=str(FAMILIES / name), env=env))
         self.assertEqual(answers, self.expected[name], arguments)
         return [json.loads(line) for line in log.read_text().splitlines()]
+
+    def check_next_token_layer(self, name, layer, layout):
+        """Its drafts are hardly ever right, and change no answer."""
+        folder = str(with_next_token_layer(self.folder, name, layer, layout))
+        for arguments in ((), (*TIGHT, "--preemption-mode", "recompute"), (*TIGHT, *SWAP, "--isolation", "process"),
+                          ("--block-size", "4", "--prefill-chunk-size", "7")):
+            log = pathlib.Path(self.folder) / "steps.jsonl"
+            log.unlink(missing_ok=True)
+            drafts = ("--speculative-config", json.dumps({"method": "mtp", "num_speculative_tokens": 3, "adaptive": False}))
+            with self.subTest(model=name, arguments=arguments):
+                self.assertEqual(essence(run_jsonl(requests(), "--step-log", log, *drafts, *arguments, model=folder)), self.expected[name])
+                self.assertGreater(sum(json.loads(line)["num_draft_tokens"] for line in log.read_text().splitlines()), 100)
 
     def check_moves(self):
         preempted = swapped = 0

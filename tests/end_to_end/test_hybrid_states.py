@@ -93,6 +93,11 @@ def drafts(count, method="ngram", **others):
     return "--speculative-config", json.dumps({"method": method, "num_speculative_tokens": count, "prompt_lookup_min": 1, "adaptive": False} | others)
 
 
+def full_layer(name):
+    """The first with full attention."""
+    return json.loads((FAMILIES / name / "config.json").read_text())["layer_types"].index("full_attention")
+
+
 def sequence_steps(steps):
     return sum(step["num_sequences"] for step in steps)
 
@@ -128,6 +133,10 @@ class Drafts(MovesTest):
         for name in self.names:
             with self.subTest(model=name):
                 self.drafted(name, *drafts(4), "--isolation", "process", env=faults)
+
+    def test_next_token_layers(self):
+        for name in ("qwen3_5", "qwen3_5_moe"):
+            self.check_next_token_layer(name, full_layer(name), "qwen")
 
     def test_a_few_sequences_have_drafts_in_a_step(self):
         made = [request | {"max_tokens": 24} for request in requests() * 3]

@@ -226,7 +226,7 @@ std::unique_ptr<Model> make_distilbert(const ModelConfig& config, WeightSource& 
 }
 
 // Of other tasks than embedding: its pooler, and heads that predict words or classes.
-bool is_of_other_task(const std::string& name) {
+bool is_of_other_task(const std::string& name, const ModelConfig&) {
     constexpr std::array<std::string_view, 7> kPrefixes = {
         "pooler.", "bert.pooler.", "roberta.pooler.", "cls.", "lm_head.", "vocab_", "classifier."};
     return name.ends_with("embeddings.position_ids") ||

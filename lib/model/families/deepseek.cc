@@ -100,8 +100,9 @@ std::unique_ptr<Model> make_deepseek_v3(const ModelConfig& config, WeightSource&
 
 extern const FamilyRow kDeepSeekV2 = {"DeepseekV2ForCausalLM", make_deepseek_v2, kV2Configs};
 extern const FamilyRow kDeepSeekV3 = {"DeepseekV3ForCausalLM", make_deepseek_v3, kV3Configs,
-                                      nullptr, deepseek_v3_traits};
+                                      is_behind_last_layer, deepseek_v3_traits};
 extern const FamilyRow kGlm4MoeLite = {"Glm4MoeLiteForCausalLM", make_deepseek_v3,
-                                       kGlm4MoeLiteConfigs, nullptr, deepseek_v3_traits};
+                                       kGlm4MoeLiteConfigs, is_behind_last_layer,
+                                       deepseek_v3_traits};
 
 }  // namespace nvllm

@@ -22,10 +22,14 @@ struct FamilyRow {
     // One for each model_type; the first is the family's own. Their architecture is left out.
     std::span<const FamilyDefaults> configs;
     // Whether a checkpoint may hold this tensor though the model does not read it; null: none.
-    bool (*may_ignore)(const std::string& tensor) = nullptr;
+    bool (*may_ignore)(const std::string& tensor, const ModelConfig& config) = nullptr;
     // Of the block of a next-token layer that its checkpoints have (lib/model/drafts/mtp.h), whose
     // config is that of the layer behind the model's last; null: none is read.
     LlamaTraits (*next_token_traits)(const ModelConfig& config) = nullptr;
 };
+
+// A tensor of the layer behind the model's last, which is where DeepSeek's layout has the one that
+// proposes tokens.
+bool is_behind_last_layer(const std::string& tensor, const ModelConfig& config);
 
 }  // namespace nvllm

@@ -110,7 +110,7 @@ std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
 }
 
 // Causal masks, which old exporters saved.
-bool is_mask(const std::string& tensor) {
+bool is_mask(const std::string& tensor, const ModelConfig&) {
     return tensor.ends_with(".attn.bias") || tensor.ends_with(".attn.masked_bias");
 }
 

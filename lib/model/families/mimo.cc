@@ -15,10 +15,10 @@ constexpr std::array<FamilyDefaults, 1> kMiMoConfigs = {
       .output_bias_key = nullptr,
       .windows = Windows::switched,
       .window = 4096,
-      .own_keys = "attention_bias use_sliding_window sliding_window max_window_layers layer_types "
-                  "num_nextn_predict_layers"}}};
+      .own_keys = "attention_bias use_sliding_window sliding_window max_window_layers layer_types",
+      .idle_keys = "num_nextn_predict_layers"}}};
 
-bool is_of_next_token_layer(const std::string& tensor) {
+bool is_of_next_token_layer(const std::string& tensor, const ModelConfig&) {
     return tensor.starts_with("model.mtp_layers.");
 }
 

@@ -78,7 +78,7 @@ std::unique_ptr<Model> make_glm4_moe(const ModelConfig& config, WeightSource& so
 
 extern const FamilyRow kGlm = {"GlmForCausalLM", make_glm, kGlmConfigs};
 extern const FamilyRow kGlm4 = {"Glm4ForCausalLM", make_glm4, kGlm4Configs};
-extern const FamilyRow kGlm4Moe = {"Glm4MoeForCausalLM", make_glm4_moe, kGlm4MoeConfigs, nullptr,
-                                   glm4_moe_traits};
+extern const FamilyRow kGlm4Moe = {"Glm4MoeForCausalLM", make_glm4_moe, kGlm4MoeConfigs,
+                                   is_behind_last_layer, glm4_moe_traits};
 
 }  // namespace nvllm
