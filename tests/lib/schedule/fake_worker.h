@@ -233,7 +233,7 @@ class FakeWorker {
         for (size_t group = 0; group < slots_.size(); ++group) {
             const auto& table = known.tables[group];
             if (is_state_[group]) {
-                update_state(slots_[group], table, known, entry.first, end);
+                update_state(slots_[group], table, known, entry.first, num_known);
                 named.blocks[group].insert(table.begin(), table.end());
                 continue;
             }
@@ -283,6 +283,12 @@ class FakeWorker {
             }
             ++num_accepted;
             ++known.next;
+        }
+        // States stop where the accepted drafts do.
+        const auto num_before = known.next - static_cast<int32_t>(num_accepted);
+        for (size_t group = 0; group < slots_.size() && num_accepted > 0; ++group) {
+            if (!is_state_[group]) continue;
+            update_state(slots_[group], known.tables[group], known, num_before, known.next);
         }
         drafts_accepted += static_cast<int64_t>(num_accepted);
         drafts_rejected += static_cast<int64_t>(drafts.token_ids.size() - num_accepted);

@@ -31,12 +31,6 @@ struct Layout {
     bool chunked;
     int32_t chunk_size;
     int32_t mixed_prefill_tokens;
-
-    bool has_states() const {
-        return std::ranges::any_of(groups, [](const CacheGroupConfig& group) {
-            return group.kind == CacheGroupKind::state;
-        });
-    }
 };
 
 constexpr int32_t kMaxModelLen = 48;
@@ -423,9 +417,7 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                                           mode,
                                           static_cast<int32_t>(1 + seed % 3),
                                           seed / 3 % 2 == 0,
-                                          layout.has_states()
-                                              ? Drafts::none  // a state cannot go back
-                                              : static_cast<Drafts>(seed / 6 % 3)};
+                                          static_cast<Drafts>(seed / 6 % 3)};
                     check(setting, seed, 3000, totals);
                 }
             }
