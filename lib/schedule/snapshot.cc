@@ -23,6 +23,7 @@ GroupSnapshot snapshot_group(const CacheManager& cache, int32_t group, CacheGrou
     const BlockPool& pool = cache.parts().pools[group];
     GroupSnapshot out;
     out.window = cache.shape().window(group);
+    out.keeps_states = cache.shape().is_state(group);
     out.stats = stats;
     for (BlockId block = 0; block < pool.num_total(); ++block) {
         out.states.push_back(state_of(pool, block));

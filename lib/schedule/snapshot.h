@@ -26,7 +26,8 @@ enum class BlockState : uint8_t {
 };
 
 struct GroupSnapshot {
-    int32_t window = 0;  // positions a query reads; 0: all
+    int32_t window = 0;         // positions a query reads; 0: all
+    bool keeps_states = false;  // its blocks are slots of states
     std::vector<BlockState> states;
     std::vector<int32_t> references;  // by tables, and by plans that are not committed
     CacheGroupStats stats;

@@ -102,6 +102,7 @@ void fields(Archive& archive, DetailedCacheStats& stats) {
 template <typename Archive>
 void fields(Archive& archive, GroupSnapshot& group) {
     archive("window", group.window);
+    archive("keeps_states", group.keeps_states);
     archive("figures", group.stats);
     archive("states", group.states);
     archive("references", group.references);

@@ -145,8 +145,9 @@ std::string cache_text(const Snapshot& snapshot, bool every_block) {
         const GroupSnapshot& group = snapshot.groups[place];
         sheet.gap();
         sheet.line(fmt::format("Group {}: {}", place,
-                               group.window > 0 ? fmt::format("a window of {}", group.window)
-                                                : std::string("all positions")));
+                               group.keeps_states ? std::string("states, one of a sequence")
+                               : group.window > 0 ? fmt::format("a window of {}", group.window)
+                                                  : std::string("all positions")));
         add_stats(group.stats, sheet);
         add_map(group, every_block, sheet);
         add_shared(snapshot, static_cast<int32_t>(place), sheet);
@@ -170,7 +171,7 @@ nlohmann::ordered_json cache_json(const Snapshot& snapshot) {
                               {"references", group.references[block]},
                               {"owners", owners[block]}});
         }
-        Json json = {{"window", group.window}};
+        Json json = {{"window", group.window}, {"keeps_states", group.keeps_states}};
         json.update(stats_json(group.stats));
         json["blocks"] = std::move(blocks);
         groups.push_back(std::move(json));

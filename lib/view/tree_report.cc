@@ -28,9 +28,16 @@ void require_tree(const Snapshot& snapshot) {
     throw Error(ErrorKind::bad_data, "this snapshot was taken without the prefix tree");
 }
 
-size_t num_blocks(const RunSnapshot& run) {
+bool keeps_states(const Snapshot& snapshot) {
+    return std::ranges::any_of(snapshot.groups, &GroupSnapshot::keeps_states);
+}
+
+// Of the groups of one kind.
+size_t num_blocks(const Snapshot& snapshot, const RunSnapshot& run, bool of_states) {
     size_t count = 0;
-    for (const auto& blocks : run.blocks) count += blocks.size();
+    for (size_t group = 0; group < run.blocks.size(); ++group) {
+        if (snapshot.groups[group].keeps_states == of_states) count += run.blocks[group].size();
+    }
     return count;
 }
 
@@ -81,20 +88,35 @@ std::string tree_text(const Snapshot& snapshot) {
     sheet.row("",
               "age: blocks asked for since its latest use; held: blocks that hold any of it; "
               "refs: by sequences; soon: waiting sequences that will ask for it");
+    const bool has_states = keeps_states(snapshot);
+    if (has_states) {
+        sheet.row("",
+                  "states: places where a prompt can go on; behind the last of them it is "
+                  "computed again");
+    }
     sheet.gap();
     std::vector<std::vector<std::string>> rows = {
-        {"run", "from", "tokens", "held", "hits", "age", "refs", "soon", "begins with"}};
+        {"run", "from", "tokens", "held", "hits", "age", "refs", "soon"}};
+    std::string columns = "<>>>>>>>";
+    if (has_states) {
+        rows.front().push_back("states");
+        columns += '>';
+    }
+    rows.front().push_back("begins with");
+    columns += '<';
     const std::vector<size_t> levels = levels_of(snapshot);
     for (size_t place = 0; place < snapshot.runs.size(); ++place) {
         const RunSnapshot& run = snapshot.runs[place];
         rows.push_back({indented(levels[place], place),
                         std::to_string(int64_t{run.first_depth} * snapshot.config.block_size),
-                        std::to_string(run.num_tokens), std::to_string(num_blocks(run)),
+                        std::to_string(run.num_tokens),
+                        std::to_string(num_blocks(snapshot, run, false)),
                         std::to_string(run.num_hits), std::to_string(snapshot.tick - run.last_use),
-                        std::to_string(run.references), std::to_string(run.num_expected),
-                        first_tokens(run)});
+                        std::to_string(run.references), std::to_string(run.num_expected)});
+        if (has_states) rows.back().push_back(std::to_string(num_blocks(snapshot, run, true)));
+        rows.back().push_back(first_tokens(run));
     }
-    sheet.table(rows, "<>>>>>>><");
+    sheet.table(rows, columns);
     return sheet.text();
 }
 
@@ -112,6 +134,7 @@ nlohmann::ordered_json tree_json(const Snapshot& snapshot) {
                         {"age", snapshot.tick - run.last_use},
                         {"expected", run.num_expected},
                         {"references", run.references},
+                        {"states", num_blocks(snapshot, run, true)},
                         {"blocks", run.blocks}});
     }
     return {{"schema", "nvllm-inspect.tree/1"},
@@ -160,11 +183,12 @@ std::string tree_svg(const Snapshot& snapshot) {
             kRowHeight * static_cast<double>(std::min(leaves[place], shown - row)) - 1.0;
         const double warmth = std::log1p(static_cast<double>(run.num_hits)) /
                               std::log1p(static_cast<double>(most_hits));
-        picture.rectangle(left, top, width, height,
-                          num_blocks(run) == 0 ? SvgColor::faint : SvgColor::series_0,
-                          fmt::format("run {}: {} tokens, {} hits, {} blocks", place,
-                                      run.num_tokens, run.num_hits, num_blocks(run)),
-                          num_blocks(run) == 0 ? 0.3 : 0.25 + 0.6 * warmth);
+        picture.rectangle(
+            left, top, width, height,
+            num_blocks(snapshot, run, false) == 0 ? SvgColor::faint : SvgColor::series_0,
+            fmt::format("run {}: {} tokens, {} hits, {} blocks", place, run.num_tokens,
+                        run.num_hits, num_blocks(snapshot, run, false)),
+            num_blocks(snapshot, run, false) == 0 ? 0.3 : 0.25 + 0.6 * warmth);
         if (width > 60.0) {
             picture.text(left + 4.0, top + std::min(height, kRowHeight) - 5.0,
                          fmt::format("{} tokens, {} h", run.num_tokens, run.num_hits), 11.0);

@@ -21,10 +21,10 @@ using namespace nvllm::view;
 namespace {
 
 struct Busy {
-    explicit Busy(unsigned seed)
+    explicit Busy(unsigned seed, const CacheGroupConfig& second = {24, 7})
         : random(seed),
           simulation(small_config(),
-                     {.block_size = 4, .groups = {{40, 0}, {24, 7}}, .hash_key = HashKey{1, 2}}) {}
+                     {.block_size = 4, .groups = {{40, 0}, second}, .hash_key = HashKey{1, 2}}) {}
 
     Snapshot after(int actions) {
         for (int i = 0; i < actions; ++i) {
@@ -121,6 +121,18 @@ TEST_CASE("what the cache view says adds up") {
     CHECK(cache_svg(snapshot).find("prefers-color-scheme:dark") != std::string::npos);
     CHECK(tree_svg(snapshot).find("</svg>") != std::string::npos);
     CHECK(tree_json(snapshot)["runs"].size() == snapshot.runs.size());
+}
+
+TEST_CASE("a tree says where prompts can go on, of models with states") {
+    Busy busy(4, {.num_blocks = 30, .kind = CacheGroupKind::state});
+    const Snapshot snapshot = busy.after(70);
+    const auto json = tree_json(snapshot);
+    size_t num_states = 0;
+    for (const auto& run : json["runs"]) num_states += run["states"].get<size_t>();
+    CHECK(num_states > 0);
+    CHECK(tree_text(snapshot).find("soon  states") != std::string::npos);
+    CHECK(cache_text(snapshot, false).find("Group 1: states") != std::string::npos);
+    CHECK(tree_text(Busy(4).after(70)).find("states") == std::string::npos);
 }
 
 TEST_CASE("a tree is asked of a snapshot that has one") {
