@@ -30,6 +30,14 @@ std::optional<DraftHeadConfig> find_draft_head(const std::filesystem::path& dire
     return read_draft_head_config(directory);
 }
 
+std::string next_token_layout(const std::filesystem::path& directory) {
+    try {
+        return read_draft_head_config(directory).layout.name;
+    } catch (const Error&) {
+        return {};
+    }
+}
+
 std::string note_of_weights(const std::filesystem::path& directory) {
     try {
         return model_metadata({.directory = directory}).weights_note;

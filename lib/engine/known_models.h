@@ -25,6 +25,10 @@ std::optional<Fault> find_obstacle(const std::filesystem::path& directory);
 // layout that is not read. Throws bad_data for a broken one.
 std::optional<DraftHeadConfig> find_draft_head(const std::filesystem::path& directory);
 
+// The layout of the next-token layer that the directory's model has for drafts; empty: it has none
+// that is read.
+std::string next_token_layout(const std::filesystem::path& directory);
+
 // What its files say and an engine would not heed; as far as they can be read, nothing is thrown.
 std::vector<std::string> notes_of_model(const std::filesystem::path& directory);
 // The same of its weights alone, as the engine would load them; empty: none.

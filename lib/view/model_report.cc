@@ -124,6 +124,8 @@ void add_directory_config(const fs::path& directory, const ModelKnowledge& knowl
     if (report.draft_head) {
         report.kind = "draft head";
         config = config_of_head(*report.draft_head, config);
+    } else if (knowledge.next_token_layout) {
+        report.next_token_layout = knowledge.next_token_layout(directory);
     }
     add_config(std::move(config), knowledge, report);
     if (const auto fault = knowledge.find_obstacle(directory)) report.obstacle = fault->message;

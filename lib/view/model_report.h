@@ -39,6 +39,8 @@ struct ModelKnowledge {
     // The draft head that a directory holds. Empty: not known.
     std::function<std::optional<DraftHeadConfig>(const std::filesystem::path& directory)>
         draft_head = nullptr;
+    // The layout of a model's next-token layer; empty: it has none that is read.
+    std::function<std::string(const std::filesystem::path& directory)> next_token_layout = nullptr;
 };
 
 struct WeightFile {
@@ -66,6 +68,7 @@ struct ModelReport {
     std::string kind;  // "model", "draft head", "safetensors file", "tokenizer file", "config file"
     std::optional<ModelConfig> config;
     std::optional<DraftHeadConfig> draft_head;     // `config` is then of its layers
+    std::string next_token_layout;                 // of a model's layer for drafts; empty: none
     std::vector<std::string> known_architectures;  // when there is a config
     std::string obstacle;                          // why it cannot be run; empty: it can
     std::vector<ListedTensor> tensors;

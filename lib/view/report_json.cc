@@ -155,6 +155,7 @@ void add_config(const ModelReport& report, Json& json) {
     json["known_architectures"] = report.known_architectures;
     json["config"] = shape_json(*report.config);
     if (report.draft_head) json["draft_head"] = draft_head_json(*report.draft_head);
+    if (!report.next_token_layout.empty()) json["next_token_layer"] = report.next_token_layout;
     if (!report.quantization) return;
     const QuantizationReport& quantization = *report.quantization;
     json["quantization"] = {{"method", quantization.method},

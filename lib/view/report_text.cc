@@ -148,6 +148,9 @@ void add_config(const ModelReport& report, TextSheet& sheet) {
     } else {
         add_purpose(config, sheet);
     }
+    if (!report.next_token_layout.empty()) {
+        sheet.row("drafts", report.next_token_layout + ", with --speculative-method mtp");
+    }
     if (report.quantization) add_quantization(*report.quantization, sheet);
     add_shape(config, sheet);
 }

@@ -564,6 +564,12 @@ class DraftHeads(InspectTest):
         self.assertIn("the target's last state, behind its final norm", text)
         self.assertNotIn("draft_head", inspect_json("model", DEMO))
 
+    def test_a_model_with_a_layer_for_drafts(self):
+        for name, layout in (("mtp_mimo", "MiMo"), ("mtp_qwen", "Qwen"), ("mtp_deepseek", "DeepSeek")):
+            report = inspect_json("model", SOURCE / "tests" / "fixtures" / "drafts" / name)
+            self.assertEqual(report["next_token_layer"], f"MTP in {layout}'s layout")
+        self.assertNotIn("next_token_layer", inspect_json("model", DEMO))
+
     def test_not_run(self):
         for name in ("eagle_bias", "eagle3_norms", "eagle3_speculators"):
             done = subprocess.run([RUN, "-m", str(self.HEADS / name), "-p", "a"], capture_output=True, text=True, timeout=TIMEOUT_S,

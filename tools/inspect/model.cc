@@ -53,7 +53,8 @@ view::ModelKnowledge knowledge() {
             return view::QuantizedLinearCounts{linears->native, linears->widened};
         },
         note_of_weights,
-        find_draft_head};
+        find_draft_head,
+        next_token_layout};
 }
 
 int inspect_model(const Invocation& invocation) {
