@@ -7,6 +7,7 @@ import argparse
 import json
 import random
 import re
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
@@ -30,17 +31,19 @@ def instruction_requests(count):
 
 
 def measure(arguments, config, requests):
-    """Accepted drafts as a share of all, and tokens of a step that has no prompt."""
+    """Accepted drafts as a share of all, tokens of a step that has no prompt, and the median time of proposing beside that of the rest of such a step."""
     with tempfile.TemporaryDirectory() as folder:
         lines, log = Path(folder, "requests.jsonl"), Path(folder, "steps.jsonl")
         lines.write_text("".join(json.dumps(request) + "\n" for request in requests))
         command = [arguments.bin / "nvllm-run", "-m", arguments.target, "--input-format", "jsonl", "--output-format", "jsonl",
-                   "--max-num-seqs", "1", "-n", str(MOST_TOKENS), "--temperature", "0", "--show-timings", "--step-log", log,
+                   "--max-num-seqs", "1", "-n", str(MOST_TOKENS), "--temperature", "0", "--show-timings", "--step-log", log, "--threads", str(arguments.threads),
                    "--speculative-config", json.dumps(config | {"adaptive": False}), "-f", lines]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        steps = sum(json.loads(line)["num_prefill_tokens"] == 0 for line in log.open())
+        steps = [step for step in map(json.loads, log.open()) if step["num_prefill_tokens"] == 0]
     accepted, proposed = map(int, ACCEPTED.search(done.stderr).groups())
-    return accepted / max(1, proposed), 1 + accepted / steps
+    draft_ms = statistics.median(step["draft_ms"] for step in steps)
+    own_ms = statistics.median(step["step_ms"] - step["draft_ms"] for step in steps)
+    return accepted / max(1, proposed), 1 + accepted / len(steps), draft_ms / own_ms
 
 
 def main():
@@ -48,14 +51,15 @@ def main():
     parser.add_argument("configs", nargs="+", help="NAME=JSON, as --speculative-config takes it")
     parser.add_argument("--target", type=Path, default=Path("models/demo"))
     parser.add_argument("--bin", type=Path, default=Path("build/release/bin"))
+    parser.add_argument("--threads", type=int, default=1, help="one: threads that wait for each other spoil times on a used machine")
     parser.add_argument("--requests", type=int, default=60, help="of each kind of text")
     arguments = parser.parse_args()
     kinds = {"stories": story_requests(arguments.requests), "instructions": instruction_requests(arguments.requests)}
-    print("| drafts | " + " | ".join(f"{kind}: accepted | tokens a step" for kind in kinds) + " |")
-    print("|---" * (1 + 2 * len(kinds)) + "|")
+    print("| drafts | " + " | ".join(f"{kind}: accepted | tokens a step | time of proposing" for kind in kinds) + " |")
+    print("|---" * (1 + 3 * len(kinds)) + "|")
     for name, config in (text.split("=", 1) for text in arguments.configs):
         figures = [measure(arguments, json.loads(config), requests) for requests in kinds.values()]
-        print(f"| {name} | " + " | ".join(f"{share:.1%} | {tokens:.2f}" for share, tokens in figures) + " |", flush=True)
+        print(f"| {name} | " + " | ".join(f"{share:.1%} | {tokens:.2f} | {cost:.2f}" for share, tokens, cost in figures) + " |", flush=True)
 
 
 if __name__ == "__main__":
