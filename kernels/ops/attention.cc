@@ -86,11 +86,21 @@ void check_trees(const Context& context, const ConstTensorView& queries,
                  "paged_attention parents");
 }
 
+void check_position_bias(const Context& context, const ConstTensorView& queries,
+                         const PagedAttentionOptions& options) {
+    const ConstTensorView& bias = options.position_bias;
+    check_device(context, bias, "paged_attention");
+    NVLLM_CHECK(bias.dtype == DType::f32 && bias.rank == 2 && bias.contiguous() &&
+                    bias.dim(0) == queries.dim(1) && bias.dim(1) % 2 == 1 && options.scale != 0.0f,
+                "paged_attention: a bias of positions " + bias.describe());
+}
+
 void check_masks(const Context& context, const ConstTensorView& queries,
                  const ConstTensorView& seq_lens, const PagedAttentionOptions& options) {
     if (options.sinks.data != nullptr) {
         check_vector(context, options.sinks, DType::f32, queries.dim(1), "paged_attention sinks");
     }
+    if (options.position_bias.data != nullptr) check_position_bias(context, queries, options);
     if (options.parents.data != nullptr) check_trees(context, queries, seq_lens, options);
 }
 
@@ -102,8 +112,6 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const PagedAttentionOptions& options,
                      const TensorView& out) {
     const BackendOps* device = module_ops(context, "paged_attention");
-    NVLLM_CHECK(options.causal || options.window == 0,
-                "paged_attention: a window is of causal attention");
     check_rows(context, queries, 3, "paged_attention");
     NVLLM_CHECK(queries.rank == 3, "paged_attention: queries " + queries.describe());
     check_keys(context, queries, key_cache);

@@ -8,10 +8,12 @@
 namespace nvllm::ops {
 
 struct PagedAttentionOptions {
-    float scale = 1.0f;     // factor on q · k, usually 1 / sqrt(head_dim)
-    int64_t window = 0;     // a query sees the last `window` positions, itself included; 0: all
+    float scale = 1.0f;  // factor on q · k, usually 1 / sqrt(head_dim)
+    // A query sees the last `window` positions, itself included; where attention is not causal as
+    // many after it too, itself included. 0: all.
+    int64_t window = 0;
     float soft_cap = 0.0f;  // scores become cap * tanh(score / cap); 0: off
-    bool causal = true;     // false: a query sees all positions of its sequence; no window then
+    bool causal = true;     // false: a query also sees the positions after its own
     KvScales scales = {};   // as given to write_kv()
     // Values are the first so many dimensions of keys, and their scales those of keys; value_cache
     // has no axes then. 0: they are stored themselves.
@@ -19,6 +21,10 @@ struct PagedAttentionOptions {
     // float32 [heads], contiguous: a score that joins each head's denominator and weighs no value
     // (an attention sink). data == nullptr: none.
     ConstTensorView sinks = {};
+    // float32 [heads, 2 * reach + 1], contiguous, of any reach: what joins a head's score, before
+    // the cap, of a position that lies d after the query's, in column reach + d; of those further
+    // away, the outermost column (Raffel et al. 2020, T5). data == nullptr: nothing.
+    ConstTensorView position_bias = {};
     // Of sequences whose last rows are no text but a tree of drafts, whose slots follow each other:
     // int32 [rows of all trees], of each row the row of its sequence's tree that it follows, which
     // comes before it, or -1. A row then sees what was cached before the tree, the rows it descends
@@ -33,7 +39,8 @@ struct PagedAttentionOptions {
 };
 
 // For every sequence s and every query row t of it at position p: softmax over the cached positions
-// [first visible, p], or [0, seq_lens[s]) when attention is not causal.
+// (p - window, p], or (p - window, p + window) when attention is not causal, as far as the sequence
+// has them.
 //
 //   queries          activations [tokens, heads, head_dim], rows may be strided; the rows of
 //   sequence s are

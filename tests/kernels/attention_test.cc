@@ -58,10 +58,11 @@ bool matches_reference(const Shape& shape, const Text& text, int64_t first,
                 return static_cast<size_t>((p * shape.kv_heads + kv_head) * shape.head_dim + d);
             };
             const auto row = queries.begin() + (t * shape.heads + h) * shape.head_dim;
-            const int64_t visible =
-                options.window > 0 ? std::max<int64_t>(0, t + 1 - options.window) : 0;
-            const int64_t end = options.causal ? t + 1 : text.length;
+            const auto [visible, end] = reference::seen_from(options, t, text.length);
             reference::Masks masks;
+            masks.bias = [&, t, h](int64_t p) {
+                return reference::position_bias(options, h, t, p);
+            };
             if (options.sinks.data != nullptr) masks.sink = options.sinks.as<float>()[h];
             masks.sees = [&, t](int64_t p) { return tree.sees(t - first, p - first); };
             const reference::Values expected = reference::attention(
@@ -477,13 +478,71 @@ TEST_CASE("attention both ways over several segments") {
     });
 }
 
-TEST_CASE("a window of attention both ways is our own mistake") {
+// Whole texts and their last rows, with the same bits for every number of threads.
+void check_both_ways(const Shape& shape, const PagedAttentionOptions& options, int64_t length) {
+    CAPTURE(options.window);
+    CAPTURE(length);
+    const Text text(shape, length, 95), other(shape, 77, 97);
+    testing::Machine one(1), four(4);
+    const auto run = [&](testing::Machine& machine, int64_t block_size, int64_t count) {
+        return Step{shape, block_size, options}.run(machine, {&other, &text}, {77, length},
+                                                    {77, count});
+    };
+    const std::vector<float> all = last_rows(run(one, 16, length), shape, length);
+    CHECK(matches_reference(shape, text, 0, options, all));
+    CHECK(testing::same_bits(last_rows(run(four, 7, length), shape, length), all));
+    for (const int64_t count : {int64_t{1}, std::min<int64_t>(length, 40)}) {
+        const std::vector<float> last = last_rows(all, shape, count);
+        CHECK(testing::same_bits(last_rows(run(one, 1, count), shape, count), last));
+        CHECK(testing::same_bits(last_rows(run(four, 16, count), shape, count), last));
+    }
+}
+
+TEST_CASE("a window of attention both ways is as wide before a query as after it") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const Shape& shape : {Shape{6, 3, 24, DType::bf16}, Shape{3, 3, 10, DType::f32}}) {
+            for (const int64_t window : {1, 2, 33, 64, 65, 130}) {
+                for (const int64_t length : test::all_or_few({1, 40, 64, 129, 333}, {40, 333})) {
+                    check_both_ways(shape, {0.2f, window, 0, false}, length);
+                }
+            }
+            check_both_ways(shape, {0.2f, 300, 0, false}, ops::kAttentionSegment + 65);
+        }
+    });
+}
+
+TEST_CASE("a bias of positions joins the scores of each head, whichever way it looks") {
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+            const Shape shape{6, 2, 16, dtype};
+            for (const int64_t reach : {0, 5, 128}) {
+                std::vector<float> bias =
+                    testing::Random(3).values(shape.heads * (2 * reach + 1), 3.0f);
+                PagedAttentionOptions options{0.2f, 0, 0, false};
+                options.position_bias = testing::view(bias, {shape.heads, 2 * reach + 1});
+                check_both_ways(shape, options, 150);
+                options.causal = true;
+                options.window = 37;
+                options.soft_cap = 4.0f;
+                check_both_ways(shape, options, 333);
+            }
+        }
+    });
+}
+
+TEST_CASE("a bias of positions of another shape is our own mistake") {
     testing::Machine machine;
     const Shape shape{2, 1, 16, DType::f32};
     const Text text(shape, 9, 1);
-    const PagedAttentionOptions options{0.25f, 4, 0, false};
-    Step step{shape, 4, options};
-    CHECK_THROWS_AS(step.run(machine, {&text}, {9}, {9}), Error);
+    std::vector<float> bias(12, 0.0f);
+    for (const TensorView& wrong :
+         {testing::view(bias, {1, 12}), testing::view(bias, {3, 3}), testing::view(bias, {2, 4})}) {
+        Step step{shape, 4, {0.25f}};
+        step.options.position_bias = wrong;
+        CHECK_THROWS_AS(step.run(machine, {&text}, {9}, {9}), Error);
+    }
 }
 
 TEST_CASE("a sequence without queries in this step is passed over") {

@@ -123,8 +123,8 @@ struct AttentionProblem {
     }
     static ops::PagedAttentionOptions random_options(Random& random, int64_t head_dim) {
         ops::PagedAttentionOptions options{.scale = 1.0f / std::sqrt(static_cast<float>(head_dim))};
-        const int64_t form = random.below(4);
-        if (form == 1) options.causal = false;
+        const int64_t form = random.below(5);
+        if (form == 1 || form == 4) options.causal = false;
         if (form >= 2) options.window = random_size(random);
         if (random.below(3) == 0) options.soft_cap = 2.0f;
         options.scales.key = 0.25f + random.uniform() / 8;
@@ -150,9 +150,7 @@ struct AttentionProblem {
         const auto row = text.queries.begin() + position * shape.width() + head * shape.head_dim;
         const reference::Values query =
             testing::as_operands(shape.dtype, {row, row + shape.head_dim}, shape.head_dim);
-        const int64_t end = options.causal ? position + 1 : length;
-        const int64_t first =
-            options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
+        const auto [first, end] = reference::seen_from(options, position, length);
         const reference::Values out = reference::attention(
             query, key, [&](int64_t p, int64_t d) { return values[at(p, d)]; }, first, end,
             options);

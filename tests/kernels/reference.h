@@ -69,10 +69,33 @@ struct Dot {
     }
 };
 
+// The positions that a query of a sequence of this length sees: [first, end).
+struct Seen {
+    int64_t first;
+    int64_t end;
+};
+inline Seen seen_from(const nvllm::ops::PagedAttentionOptions& options, int64_t position,
+                      int64_t length) {
+    const int64_t window = options.window > 0 ? options.window : length;
+    return {std::max<int64_t>(0, position + 1 - window),
+            options.causal ? position + 1 : std::min(length, position + window)};
+}
+
+// What joins the score of a position for a query of this head.
+inline double position_bias(const nvllm::ops::PagedAttentionOptions& options, int64_t head,
+                            int64_t query, int64_t position) {
+    const nvllm::ConstTensorView& bias = options.position_bias;
+    if (bias.data == nullptr) return 0;
+    const int64_t reach = bias.dim(1) / 2;
+    const int64_t column = reach + std::clamp(position - query, -reach, reach);
+    return bias.as<float>()[head * bias.dim(1) + column];
+}
+
 // What attention() hides beside positions before the first, and what joins its denominator.
 struct Masks {
     double sink = -std::numeric_limits<double>::infinity();
-    std::function<bool(int64_t)> sees = [](int64_t) { return true; };  // of positions
+    std::function<double(int64_t)> bias = [](int64_t) { return 0.0; };  // of positions
+    std::function<bool(int64_t)> sees = [](int64_t) { return true; };   // of positions
 };
 
 // Attention of one query head over `count` positions, of which [first, count) are visible. key(p,
@@ -86,7 +109,7 @@ Values attention(const Values& query, Key key, Value value, int64_t first, int64
         double score = 0;
         for (size_t d = 0; d < query.size(); ++d)
             score += query[d] * key(p, static_cast<int64_t>(d));
-        score *= options.scale;
+        score = score * options.scale + masks.bias(p);
         if (options.soft_cap > 0) score = options.soft_cap * std::tanh(score / options.soft_cap);
         if (!masks.sees(p)) score = -std::numeric_limits<double>::infinity();
         scores.push_back(score);

@@ -210,9 +210,10 @@ struct MaskRange {
 };
 
 MaskRange queries_that_see(const AttentionBatch& batch, const AttentionItem& item, int64_t tile) {
-    if (!batch.options.causal) return {0, item.num_queries};
-    const int64_t first = std::max<int64_t>(0, tile - item.first_position);
     const int64_t window = batch.options.window;
+    if (!batch.options.causal && window == 0) return {0, item.num_queries};
+    const int64_t ahead = batch.options.causal ? 0 : window - 1;
+    const int64_t first = std::max<int64_t>(0, tile - ahead - item.first_position);
     const int64_t end =
         window > 0 ? std::min(item.num_queries, tile + kTile - 1 + window - item.first_position)
                    : item.num_queries;
@@ -221,9 +222,10 @@ MaskRange queries_that_see(const AttentionBatch& batch, const AttentionItem& ite
 
 void set_visible(const AttentionBatch& batch, const AttentionItem& item, int64_t tile,
                  const MaskRange& mask_range, const Workspace& space) {
+    const int64_t length = batch.seq_lens[item.sequence];
     for (int64_t query = mask_range.first; query < mask_range.first + mask_range.count; ++query) {
         const int64_t position = item.first_position + query;
-        const int64_t visible_end = batch.options.causal ? position + 1 : item.end;
+        const int64_t visible_end = batch.visible_end(position, length);
         for (int64_t row = query * batch.group; row < (query + 1) * batch.group; ++row) {
             space.begin[row] = std::clamp<int64_t>(batch.first_visible(position) - tile, 0, kTile);
             space.end[row] = std::clamp<int64_t>(visible_end - tile, 0, kTile);
@@ -379,6 +381,22 @@ void scale_positions(const AttentionBatch& batch, const TensorView& scales, cons
     kernels().scale_tile(rows, work.rows, factors);
 }
 
+// What joins the scores of a tile, which are still to be scaled.
+void add_position_bias(const AttentionBatch& batch, const TileWork& work, float* scores) {
+    const ConstTensorView& bias = batch.options.position_bias;
+    const int64_t reach = bias.dim(1) / 2;
+    const float factor = 1.0f / batch.score_scale;
+    for (int64_t row = work.row; row < work.row + work.rows; ++row, scores += kTile) {
+        const int64_t head = work.place.kv_head * batch.group + row % batch.group;
+        const float* const of_head = bias.as<float>() + head * bias.dim(1);
+        const int64_t query = work.place.item.first_position + row / batch.group;
+        for (int64_t position = work.begin; position < work.end; ++position) {
+            const int64_t column = std::clamp<int64_t>(reach + position - query, 0, 2 * reach);
+            scores[position - work.place.tile] += factor * of_head[column];
+        }
+    }
+}
+
 void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, int64_t end,
               const Place& next, const Workspace& space, const State& state) {
     const AttentionItem& item = place.item;
@@ -393,6 +411,7 @@ void add_tile(const AttentionBatch& batch, const Place& place, int64_t begin, in
     float* const scores = space.scores + row * kTile;
     few ? score_few(batch, work, space) : score_many(batch, work, space);
     if (scaled) scale_positions(batch, batch.options.scales.keys, work, scores);
+    if (batch.options.position_bias.data != nullptr) add_position_bias(batch, work, scores);
     set_visible(batch, item, tile, mask_range, space);
     kernels().softmax_tile({scores, work.rows, space.begin + row, space.end + row,
                             batch.score_scale, batch.options.soft_cap, state.maximum + row,

@@ -120,7 +120,7 @@ AttentionItem find_item(const AttentionBatch& batch, int64_t index) {
                        count,
                        first_position,
                        first_seen - first_seen % ops::kAttentionTile,
-                       batch.options.causal ? first_position + count : length};
+                       batch.visible_end(first_position + count - 1, length)};
     if (batch.segments_are_items) {
         constexpr int64_t length_of_segment = ops::kAttentionSegment;
         const int64_t begin = (item.begin / length_of_segment + part) * length_of_segment;

@@ -76,6 +76,11 @@ struct AttentionBatch {
     int64_t first_visible(int64_t position) const {
         return options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
     }
+    // The first after those that it sees, in a sequence of so many positions.
+    int64_t visible_end(int64_t position, int64_t length) const {
+        if (options.causal) return position + 1;
+        return options.window > 0 ? std::min(length, position + options.window) : length;
+    }
     int64_t num_segments(int64_t sequence) const {
         const int64_t length = seq_lens[sequence];
         return divided_up(length, ops::kAttentionSegment) -

@@ -1,9 +1,9 @@
 // Paged attention on the GPU: which kernel, splits apart or together, and the merge of those apart.
 //
 // With bfloat16 or float16 in queries and the same or one byte a value in the cache the tensor
-// cores multiply; all other types are computed in float32. Within each of the two a query has the
-// same bits in a decode step, in a whole prompt and in a chunk of one, whatever else is in the
-// batch (attention_tiles.h says why).
+// cores multiply; all other types, and scores with a bias of positions, are computed in float32.
+// Within each of the two a query has the same bits in a decode step, in a whole prompt and in a
+// chunk of one, whatever else is in the batch (attention_tiles.h says why).
 //
 // merge_kernel: a warp a token and head, four in a block, no shared memory; 4 * head_dim + 8 bytes
 // read per split and head, in the order of the splits.
@@ -104,6 +104,11 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
     call.cap_factor = options.soft_cap > 0 ? scale / options.soft_cap : 0.0f;
     call.score_factor = (options.soft_cap > 0 ? options.soft_cap : scale) * kLog2OfE;
     call.sinks = options.sinks.as<float>();
+    if (options.position_bias.data != nullptr) {
+        call.position_bias = options.position_bias.as<float>();
+        call.bias_reach = static_cast<int>(options.position_bias.dim(1) / 2);
+        call.bias_factor = 1.0f / scale;
+    }
     call.parents = options.parents.as<int32_t>();
     call.out = out.data;
     call.activation = queries.dtype;
@@ -153,6 +158,7 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                                   block_tables, options, out);
     const bool of_bytes = dtype_bytes(key_cache.dtype) == 1;
     const bool tensor_cores = queries.dtype != DType::f32 && call.cache_aligned &&
+                              call.position_bias == nullptr &&
                               (of_bytes || queries.dtype == key_cache.dtype);
     const bool is_decode = int64_t{call.tokens} * (call.heads / call.kv_heads) <=
                            int64_t{call.sequences} * kMaxDecodeRows;

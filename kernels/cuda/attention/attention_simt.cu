@@ -109,6 +109,7 @@ struct SimtAttention {
 
     // Scores of one position for kScoreRows rows.
     static __device__ __forceinline__ void multiply_keys(const AttentionCall& call,
+                                                         const QueryTile& tile, int first,
                                                          const Shared& shared) {
         const int key = static_cast<int>(threadIdx.x) % kTile;
         const int first_row = static_cast<int>(threadIdx.x) / kTile * kScoreRows;
@@ -127,6 +128,12 @@ struct SimtAttention {
 #pragma unroll
         for (int r = 0; r < kScoreRows; ++r) {
             if constexpr (kScaledByHead<C>) scores[r] *= shared.scales[key];
+            if (call.position_bias != nullptr && first_row + r < tile.count) {
+                const int group = call.group();
+                const int row = first_row + r;
+                const int head = static_cast<int>(blockIdx.y) * group + (tile.first + row) % group;
+                scores[r] += bias_of(call, head, first + key - tile.position(row, group));
+            }
             shared.weights[key * kWeightPitch + first_row + r] = capped(call, scores[r]);
         }
     }
@@ -351,7 +358,7 @@ struct SimtAttention {
                             seen, shared.scales + kTile);
             }
             __syncthreads();
-            multiply_keys(call, shared);
+            multiply_keys(call, tile, first, shared);
             __syncthreads();
             load_cached(call, table, values, call.value_block_stride, first, seen, shared.cached);
             weigh(call, tile, first, shared, softmax);

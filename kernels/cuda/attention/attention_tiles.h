@@ -52,7 +52,10 @@ struct AttentionCall {
     float cap_factor;  // scale / soft_cap
     float
         score_factor;  // what a score is multiplied with for 2^x: scale or soft_cap, times log2(e)
-    const float* sinks;      // [heads]; null: none
+    const float* sinks;          // [heads]; null: none
+    const float* position_bias;  // [heads][2 * bias_reach + 1]; null: none
+    int bias_reach;
+    float bias_factor;       // 1 / scale: it joins raw products
     const int32_t* parents;  // [tokens]; null: no trees
     void* out;
     DType activation;  // of queries and out
@@ -71,8 +74,11 @@ struct Visible {
 
 __device__ __forceinline__ Visible visible_positions(const AttentionCall& call, int position,
                                                      int context) {
-    const int end = call.causal ? position + 1 : context;
     const int first = call.window > 0 ? position + 1 - call.window : 0;
+    int end = call.causal ? position + 1 : context;
+    if (!call.causal && call.window > 0 && position + call.window < end) {
+        end = position + call.window;
+    }
     return {first > 0 ? first : 0, end};
 }
 
@@ -211,6 +217,13 @@ __device__ __forceinline__ void load_scales(const AttentionCall& call, const int
                                     head + in_block]
                            : 1.0f;
     }
+}
+
+// What joins a raw product of a position that lies `distance` after the query's.
+__device__ __forceinline__ float bias_of(const AttentionCall& call, int head, int distance) {
+    const int reach = call.bias_reach;
+    const int bounded = distance < -reach ? -reach : (distance > reach ? reach : distance);
+    return call.position_bias[head * (2 * reach + 1) + reach + bounded] * call.bias_factor;
 }
 
 // A raw product q · k as the softmax wants it, before score_factor.

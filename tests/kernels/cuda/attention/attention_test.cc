@@ -189,9 +189,7 @@ bool matches_reference(const Shape& shape, const ops::PagedAttentionOptions& opt
     const std::vector<double> values = stored(part.text->values, options.scales.value);
     for (int64_t t = 0; t < part.count; ++t) {
         const int64_t position = part.length - part.count + t;
-        const int64_t count = options.causal ? position + 1 : part.length;
-        const int64_t first =
-            options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
+        const auto [first, count] = reference::seen_from(options, position, part.length);
         for (int64_t head = 0; head < shape.heads; ++head) {
             const int64_t kv_head = head / (shape.heads / shape.kv_heads);
             const auto at = [&](const std::vector<double>& cached) {
@@ -202,6 +200,9 @@ bool matches_reference(const Shape& shape, const ops::PagedAttentionOptions& opt
             };
             reference::Masks masks;
             if (options.sinks.data != nullptr) masks.sink = options.sinks.as<float>()[head];
+            masks.bias = [&, position, head](int64_t p) {
+                return reference::position_bias(options, head, position, p);
+            };
             masks.sees = [&, t](int64_t p) { return tree.sees(t, p - (part.length - part.count)); };
             const reference::Values expected = reference::attention(
                 testing::dequantized(part.text->queries, position * width + head * shape.head_dim,
@@ -325,6 +326,22 @@ TEST_CASE("cuda: sinks join the denominator, whoever folds the splits") {
     }
 }
 
+TEST_CASE("cuda: a bias of positions joins the scores of each head") {
+    for (const DType dtype : {bf16, f32}) {
+        for (const DType stored : {dtype, i8}) {
+            const Shape shape{dtype, stored, 4, 2, 64, 16};
+            std::vector<float> bias = testing::Random(3).values(4 * 41, 3.0f);
+            ops::PagedAttentionOptions options = scaled({0.125f, 0, 0, false});
+            options.position_bias = testing::view(bias, {4, 41});
+            check_batch(shape, options, {{90, 90}, {600, 1}, {12, 3}});
+            options.causal = true;
+            options.window = 33;
+            options.soft_cap = 3.0f;
+            check_batch(shape, options, {{20, 20}, {300, 1}});
+        }
+    }
+}
+
 TEST_CASE("cuda: trees of drafts: rows see the text, their ancestors and themselves") {
     for (const DType dtype : {bf16, f32}) {
         for (const DType stored : {dtype, f8}) {
@@ -361,6 +378,7 @@ TEST_CASE("cuda: windows, soft caps, both directions, many heads to one") {
         check_batch(shape, {0.125f, 300}, {{600, 1}, {601, 2}});
         check_batch(shape, {0.5f, 0, 2.5f}, {{80, 80}, {300, 1}});
         check_batch(shape, {0.125f, 0, 0, false}, {{80, 80}, {9, 4}, {270, 3}});
+        check_batch(shape, {0.125f, 33, 0, false}, {{90, 90}, {600, 130}, {12, 3}});
         check_batch({dtype, dtype, 24, 1, 32, 16}, {0.125f}, {{40, 1}, {30, 7}});
     }
 }
