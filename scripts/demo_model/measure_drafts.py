@@ -52,14 +52,17 @@ def main():
     parser.add_argument("--target", type=Path, default=Path("models/demo"))
     parser.add_argument("--bin", type=Path, default=Path("build/release/bin"))
     parser.add_argument("--threads", type=int, default=1, help="one: threads that wait for each other spoil times on a used machine")
+    parser.add_argument("--costs", action="store_true", help="the time of proposing beside that of the rest of a step, too")
     parser.add_argument("--requests", type=int, default=60, help="of each kind of text")
     arguments = parser.parse_args()
     kinds = {"stories": story_requests(arguments.requests), "instructions": instruction_requests(arguments.requests)}
-    print("| drafts | " + " | ".join(f"{kind}: accepted | tokens a step | time of proposing" for kind in kinds) + " |")
-    print("|---" * (1 + 3 * len(kinds)) + "|")
+    cost = " | time of proposing" if arguments.costs else ""
+    heads = " | ".join(f"{kind}: accepted | tokens a step{cost}" for kind in kinds)
+    print(f"| drafts | {heads} |")
+    print("|---" * (heads.count("|") + 2) + "|")
     for name, config in (text.split("=", 1) for text in arguments.configs):
         figures = [measure(arguments, json.loads(config), requests) for requests in kinds.values()]
-        print(f"| {name} | " + " | ".join(f"{share:.1%} | {tokens:.2f} | {cost:.2f}" for share, tokens, cost in figures) + " |", flush=True)
+        print(f"| {name} | " + " | ".join(f"{share:.1%} | {tokens:.2f}" + (f" | {cost:.2f}" if arguments.costs else "") for share, tokens, cost in figures) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from serve_testing import Server
 
 DRAFT = str(SOURCE / "models" / "demo-draft")
 HEAD = str(SOURCE / "models" / "demo-eagle3")
+TRAINED = {"eagle": str(SOURCE / "models" / "demo-eagle"), "eagle3": HEAD, "mtp": str(SOURCE / "models" / "demo-mtp")}
 HEADS = SHARED / "drafts"
 STORIES260K = SHARED / "models" / "stories260k"
 
@@ -200,11 +201,13 @@ class Speculation(unittest.TestCase):
             self.drafted("--speculative-config", config(2, "mtp", model=folder), "--max-num-seqs", "3", "--prefill-chunk-size", "7",
                          "--block-size", "4")
 
-    def test_trained_head(self):
+    def test_trained_heads(self):
         plain = sequence_steps(self.steps_with())
-        for count in (1, 4):
-            steps = self.drafted("--speculative-config", config(count, "eagle3", model=HEAD))
-            self.assertLess(sequence_steps(steps), (0.8 if count == 1 else 0.65) * plain)
+        for method, head in TRAINED.items():
+            for count in (1, 4):
+                with self.subTest(method=method, count=count):
+                    steps = self.drafted("--speculative-config", config(count, method, model=head))
+                    self.assertLess(sequence_steps(steps), (0.8 if count == 1 else 0.65) * plain)
         self.drafted("--draft-model", HEAD, "--speculative-config", '{"adaptive": false, "num_speculative_tokens": 8}', "--max-num-seqs", "5",
                      "--prefill-chunk-size", "7", "--block-size", "4")
 

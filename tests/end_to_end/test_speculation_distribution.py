@@ -24,6 +24,8 @@ METHODS = {
 if SOAKS:
     METHODS |= {
         "draft_model": {"model": str(SOURCE / "models" / "demo-draft")},
+        "eagle": {"method": "eagle", "model": str(SOURCE / "models" / "demo-eagle")},
+        "mtp": {"method": "mtp", "model": str(SOURCE / "models" / "demo-mtp")},
         "eagle3": {"model": str(SOURCE / "models" / "demo-eagle3")},
         "tree of eagle3": {"model": str(SOURCE / "models" / "demo-eagle3"), "tree_width": 4, "tree_tokens": 10},
     }
