@@ -25,7 +25,7 @@ namespace nvllm {
 struct BackendOps;
 
 // Changes whenever a table of before could not be used any more.
-inline constexpr uint32_t kBackendVersion = 7;
+inline constexpr uint32_t kBackendVersion = 8;
 // What a module exports: NVLLM_BACKEND_ENTRY() { return &table; }
 inline constexpr const char* kBackendEntry = "nvllm_backend";
 #define NVLLM_BACKEND_ENTRY \
@@ -120,6 +120,8 @@ struct BackendTable {
 
     // The largest head_dim that paged_attention takes; 0: any.
     int64_t max_head_dim = 0;
+    // The same of keys that are values too (latent attention); 0: it takes none.
+    int64_t max_latent_dim = 0;
     // Takes what is called with a sentence for people, each once in a process, about what makes the
     // devices slower than they need be: right away for what is known, later for what comes up.
     // Null: there is no such thing.
@@ -134,8 +136,8 @@ void visit_functions(const BackendTable& table, Visit&& visit) {
     const auto& [version, table_bytes, name, kind, look, memory, allocate, release, trim,
                  allocate_pinned, release_pinned, copy, fill, make_stream, end_stream, synchronize,
                  make_event, end_event, record, wait, is_done, await, elapsed_ms, begin_capture,
-                 end_capture, launch, end_graph, set_batch_invariant, max_head_dim, set_warn, ops] =
-        table;
+                 end_capture, launch, end_graph, set_batch_invariant, max_head_dim, max_latent_dim,
+                 set_warn, ops] = table;
     visit("look", look);
     visit("memory", memory);
     visit("allocate", allocate);

@@ -1,5 +1,5 @@
 // Paged key-value storage on the GPU: keys and values alike lie [blocks, kv_heads, block_size,
-// head_dim].
+// head_dim], or keys alone.
 //
 // write_kv: one block of up to 256 threads a token; each value is read and written once, 4 bytes
 // per output of bfloat16. A slot outside the storage is passed over: rows that only fill up a
@@ -37,8 +37,9 @@ __device__ __forceinline__ void write_run(const HeadRows<T>& rows, const KvSlotM
 template <typename T, typename C>
 __global__ void __launch_bounds__(kMaxThreads)
     write_kv_kernel(HeadRows<T> keys, HeadRows<T> values, KvSlotMapping<C> key_target,
-                    KvSlotMapping<C> value_target, const int64_t* __restrict__ slots,
-                    int64_t num_slots, int64_t block_size, int kv_heads, int head_dim, int runs) {
+                    KvSlotMapping<C> value_target, bool has_values,
+                    const int64_t* __restrict__ slots, int64_t num_slots, int64_t block_size,
+                    int kv_heads, int head_dim, int runs) {
     const int64_t token = blockIdx.x;
     const int64_t slot = slots[token];
     if (slot < 0 || slot >= num_slots) return;
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kMaxThreads)
         const int column = task % runs * kRun;
         const KvSlot place{block, head * block_size + offset};
         write_run(keys, key_target, token, place, head, column, head_dim);
-        write_run(values, value_target, token, place, head, column, head_dim);
+        if (has_values) write_run(values, value_target, token, place, head, column, head_dim);
     }
 }
 
@@ -92,6 +93,7 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
               const ConstTensorView& slots, const TensorView& key_cache,
               const TensorView& value_cache, const ops::KvScales& scales) {
     const int64_t head_dim = keys.dim(2);
+    const bool has_values = !ops::has_keys_alone(value_cache);
     if (slots.dim(0) == 0 || keys.dim(1) * head_dim == 0) return;
     with_float_type(keys.dtype, [&](auto element) {
         using T = typename decltype(element)::Type;
@@ -105,11 +107,12 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
                         gpu::Launch{.grid = {static_cast<uint32_t>(slots.dim(0))},
                                     .block = {threads_for(keys.dim(1) * runs)},
                                     .stream = context.stream},
-                        head_rows<T>(keys), head_rows<T>(values),
+                        head_rows<T>(keys), has_values ? head_rows<T>(values) : HeadRows<T>{},
                         kv_target<C>(key_cache, scales.key, scales.keys),
-                        kv_target<C>(value_cache, scales.value, scales.values), slots.as<int64_t>(),
-                        value_cache.dim(0) * value_cache.dim(2), value_cache.dim(2),
-                        static_cast<int>(keys.dim(1)), static_cast<int>(head_dim),
+                        has_values ? kv_target<C>(value_cache, scales.value, scales.values)
+                                   : KvSlotMapping<C>{},
+                        has_values, slots.as<int64_t>(), key_cache.dim(0) * key_cache.dim(2),
+                        key_cache.dim(2), static_cast<int>(keys.dim(1)), static_cast<int>(head_dim),
                         static_cast<int>(runs));
         });
     });

@@ -94,6 +94,7 @@ BackendTable make_table() {
     table.end_graph = device::end_graph;
     table.set_batch_invariant = set_batch_invariant;
     table.max_head_dim = kMaxHeadDim;
+    table.max_latent_dim = kMaxLatentDim;
     table.set_warn = warn_about_blas;
     static const BackendOps ops = make_ops();
     table.ops = &ops;

@@ -11,5 +11,8 @@ NVLLM_DEVICE_OPS(NVLLM_DECLARE)
 #undef NVLLM_DECLARE
 
 constexpr int kMaxHeadDim = 256;  // of paged_attention
+// The same where keys are values too, and of these.
+constexpr int kMaxLatentDim = 640;
+constexpr int kMaxLatentValues = 512;
 
 }  // namespace nvllm::cuda

@@ -11,7 +11,7 @@ void check_values(const Context& context, const ConstTensorView& keys,
                   const ConstTensorView& values, int64_t value_dim) {
     const KeyAxes axes = key_axes(context.device);
     if (has_keys_alone(values)) {
-        require_cpu_for_keys_alone(context, "paged_attention");
+        check_keys_alone(context, keys.dim(axes.head_dim), "paged_attention");
         NVLLM_CHECK(value_dim > 0 && value_dim <= keys.dim(axes.head_dim),
                     "paged_attention: no values within keys " + keys.describe());
         return;

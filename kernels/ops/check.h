@@ -109,10 +109,14 @@ inline void check_scales(const Context& context, const ViewLayout& keys, bool ke
 }
 
 // Values that are dimensions of keys are no device module's yet.
-inline void require_cpu_for_keys_alone(const Context& context, const char* op) {
-    if (context.device.kind == DeviceKind::cpu) return;
+inline void check_keys_alone(const Context& context, int64_t head_dim, const char* op) {
+    if (context.device.kind == DeviceKind::cpu || head_dim <= context.backend->max_latent_dim) {
+        return;
+    }
     throw Error(ErrorKind::unavailable,
-                std::string(op) + ": keys that are values too are for the CPU only");
+                std::string(op) + ": the device takes keys that are values too of at most " +
+                    std::to_string(context.backend->max_latent_dim) + " dimensions, not of " +
+                    std::to_string(head_dim));
 }
 
 // A contiguous vector of `count` values of `dtype`.

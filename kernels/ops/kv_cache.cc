@@ -45,7 +45,7 @@ void write_kv(const Context& context, const ConstTensorView& keys, const ConstTe
     const BackendOps* device = module_ops(context, "write_kv");
     check_cache(context, key_cache, key_axes(context.device).head_dim, keys, "keys");
     if (has_keys_alone(value_cache)) {
-        require_cpu_for_keys_alone(context, "write_kv");
+        check_keys_alone(context, keys.dim(2), "write_kv");
     } else {
         check_values(context, keys, values, key_cache, value_cache);
     }

@@ -111,9 +111,19 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& me
     return request;
 }
 
-void check_device_stores(const ChosenDevice& device, DType kv_dtype) {
+void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayout>& groups,
+                         DType kv_dtype) {
     if (device.is_cpu() || dtype_bytes(kv_dtype) > 1) return;
-    const auto stores = open_device(device.choice).backend()->ops->stores_kv;
+    const BackendTable& backend = *open_device(device.choice).backend();
+    for (const CacheLayout& group : groups) {
+        const bool is_latent = group.kind == CacheLayout::Kind::latent;
+        if (!is_latent || kv_dtype != DType::i8 || group.head_dim <= backend.max_head_dim) continue;
+        throw Error(ErrorKind::unavailable,
+                    fmt::format("--kv-cache-dtype int8: {} keeps vectors of at most {} values so, "
+                                "and this model's have {}: use fp8",
+                                device.name, backend.max_head_dim, group.head_dim));
+    }
+    const auto stores = backend.ops->stores_kv;
     if (stores != nullptr && stores(kv_dtype)) return;
     throw Error(ErrorKind::unavailable,
                 fmt::format("--kv-cache-dtype: {} keeps keys and values in float32, bfloat16 or "
@@ -128,21 +138,22 @@ bool has_kind(const std::vector<CacheLayout>& groups, CacheLayout::Kind kind) {
 
 void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
     if (device.is_cpu()) return;
-    if (has_kind(groups, CacheLayout::Kind::latent)) {
+    const BackendTable& backend = *open_device(device.choice).backend();
+    if (has_kind(groups, CacheLayout::Kind::latent) && backend.max_latent_dim == 0) {
         throw Error(
             ErrorKind::unavailable,
             fmt::format("{} has no latent attention (MLA), which this model has: use --device cpu",
                         device.name));
     }
-    if (have_states(groups) &&
-        open_device(device.choice).backend()->ops->linear_attention == nullptr) {
+    if (have_states(groups) && backend.ops->linear_attention == nullptr) {
         throw Error(
             ErrorKind::unavailable,
             fmt::format("{} has no linear attention, which this model has: use --device cpu",
                         device.name));
     }
-    const int64_t most = open_device(device.choice).backend()->max_head_dim;
     for (const CacheLayout& group : groups) {
+        const bool is_latent = group.kind == CacheLayout::Kind::latent;
+        const int64_t most = is_latent ? backend.max_latent_dim : backend.max_head_dim;
         if (most == 0 || group.head_dim <= most) continue;
         throw Error(ErrorKind::unavailable,
                     fmt::format("{} computes attention for heads of at most {} values, and this "
@@ -212,7 +223,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     check_device_attends(metadata.device, metadata.model.kv_groups);
     metadata.memory = memory_request(metadata.config, metadata.model, metadata.drafts);
     add_device(metadata.device, config.kv_cache.block_size, metadata.memory);
-    check_device_stores(metadata.device, metadata.memory.kv_dtype);
+    check_device_stores(metadata.device, metadata.model.kv_groups, metadata.memory.kv_dtype);
     return metadata;
 }
 

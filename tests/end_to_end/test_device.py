@@ -97,7 +97,7 @@ class Devices(unittest.TestCase):
 
     def lacks(self, config, module):
         """What of a family a module does not compute, in the words of the message."""
-        if "kv_lora_rank" in config:
+        if "kv_lora_rank" in config and module == "example":
             return "has no latent attention"
         has_states = {"linear_attention", "conv"} & set(config.get("layer_types") or [])
         return "has no linear attention" if has_states and module == "example" else None

@@ -1,11 +1,12 @@
 // Paged attention on the GPU: which kernel, splits apart or together, and the merge of those apart.
 //
 // With bfloat16 or float16 in queries and the same or one byte a value in the cache the tensor
-// cores multiply; all other types, and scores with a bias of positions, are computed in float32.
+// cores multiply; all other types, scores with a bias of positions, and keys that are values too
+// are computed in float32.
 // Within each of the two a query has the same bits in a decode step, in a whole prompt and in a
 // chunk of one, whatever else is in the batch (attention_tiles.h says why).
 //
-// merge_kernel: a warp a token and head, four in a block, no shared memory; 4 * head_dim + 8 bytes
+// merge_kernel: a warp a token and head, four in a block, no shared memory; 4 * value_dim + 8 bytes
 // read per split and head, in the order of the splits.
 #include "kernels/cuda/ops.h"
 
@@ -25,6 +26,7 @@ constexpr int64_t kMaxSplits = 512;
 // that contexts of powers of two are split.
 constexpr size_t kMaxScratchBytes = size_t{144} << 20;
 
+template <int most_values>
 __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
     gpu::wait_for_work_before();
     const int index = static_cast<int>(blockIdx.x) * 4 + gpu::warp_id();  // of token and head
@@ -35,7 +37,7 @@ __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
     const int context = call.seq_lens[sequence];
     const int position = context - (call.query_start_loc[sequence + 1] - token);
     const Visible seen = visible_positions(call, position, context);
-    constexpr int kValues = kMaxHeadDim / 32;
+    constexpr int kValues = most_values / 32;
     float totals[kValues] = {};
     float max = kNoScore;
     float sum = 0.0f;
@@ -44,25 +46,25 @@ __global__ void __launch_bounds__(128) merge_kernel(AttentionCall call) {
         const int64_t part = int64_t{split} * call.tokens * call.heads + index;
         const float2 weights = call.partial_weights[part];
         const Fold fold = fold_weights(call.score_factor, weights.x, weights.y, max, sum);
-        const float* const values = call.partial_values + part * call.head_dim;
+        const float* const values = call.partial_values + part * call.value_dim;
 #pragma unroll
         for (int i = 0; i < kValues; ++i) {
             const int column = gpu::lane_id() + 32 * i;
-            if (column < call.head_dim) totals[i] = fold_value(fold, totals[i], values[column]);
+            if (column < call.value_dim) totals[i] = fold_value(fold, totals[i], values[column]);
         }
     }
     const float factor = output_factor(call, index % call.heads, max, sum);
 #pragma unroll
     for (int i = 0; i < kValues; ++i) {
         const int column = gpu::lane_id() + 32 * i;
-        if (column < call.head_dim) {
-            store_activation(call, int64_t{index} * call.head_dim + column, totals[i] * factor);
+        if (column < call.value_dim) {
+            store_activation(call, int64_t{index} * call.value_dim + column, totals[i] * factor);
         }
     }
 }
 
-size_t bytes_of_splits(int64_t splits, int64_t tokens, int64_t heads, int64_t head_dim) {
-    return static_cast<size_t>(splits * tokens * heads * (head_dim + 2)) * sizeof(float);
+size_t bytes_of_splits(int64_t splits, int64_t tokens, int64_t heads, int64_t value_dim) {
+    return static_cast<size_t>(splits * tokens * heads * (value_dim + 2)) * sizeof(float);
 }
 
 AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& keys,
@@ -74,11 +76,12 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
     call.query_token_stride = queries.stride(0);
     call.query_head_stride = queries.stride(1);
     call.queries_aligned = row_layout(queries).aligned;
+    const ConstTensorView& weighed = options.value_dim > 0 ? keys : values;
     call.keys = keys.data;
-    call.values = values.data;
+    call.values = weighed.data;
     call.key_block_stride = keys.stride(0);
-    call.value_block_stride = values.stride(0);
-    call.cache_aligned = row_layout(keys).aligned && row_layout(values).aligned;
+    call.value_block_stride = weighed.stride(0);
+    call.cache_aligned = row_layout(keys).aligned && row_layout(weighed).aligned;
     call.query_start_loc = query_start_loc.as<int32_t>();
     call.seq_lens = seq_lens.as<int32_t>();
     call.block_tables = block_tables.as<int32_t>();
@@ -88,18 +91,24 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
     call.heads = static_cast<int>(queries.dim(1));
     call.kv_heads = static_cast<int>(keys.dim(1));
     call.head_dim = static_cast<int>(queries.dim(2));
+    call.value_dim = static_cast<int>(out.dim(2));
     call.block_shift = std::countr_zero(static_cast<uint64_t>(keys.dim(2)));
     call.window = static_cast<int>(options.window);
     call.causal = options.causal;
     call.soft_cap = options.soft_cap;
     const float scale =
         keys.dtype == DType::f8_e4m3 ? options.scale * options.scales.key : options.scale;
-    call.value_factor = values.dtype == DType::f8_e4m3 ? options.scales.value : 1.0f;
+    call.value_factor = 1.0f;
+    if (keys.dtype == DType::f8_e4m3) {
+        call.value_factor = options.value_dim > 0 ? options.scales.key : options.scales.value;
+    }
     if (keys.dtype == DType::i8) {
+        const TensorView& of_values =
+            options.value_dim > 0 ? options.scales.keys : options.scales.values;
         call.key_scales = options.scales.keys.as<float>();
-        call.value_scales = options.scales.values.as<float>();
+        call.value_scales = of_values.as<float>();
         call.key_scale_block_stride = options.scales.keys.stride(0);
-        call.value_scale_block_stride = options.scales.values.stride(0);
+        call.value_scale_block_stride = of_values.stride(0);
     }
     call.cap_factor = options.soft_cap > 0 ? scale / options.soft_cap : 0.0f;
     call.score_factor = (options.soft_cap > 0 ? options.soft_cap : scale) * kLog2OfE;
@@ -116,8 +125,8 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
 }
 
 // What splits of so many tokens take at most: with more splits they are not kept apart.
-size_t most_bytes_of_splits(int64_t tokens, int64_t heads, int64_t head_dim) {
-    return std::min(kMaxScratchBytes, bytes_of_splits(kMaxSplits, tokens, heads, head_dim));
+size_t most_bytes_of_splits(int64_t tokens, int64_t heads, int64_t value_dim) {
+    return std::min(kMaxScratchBytes, bytes_of_splits(kMaxSplits, tokens, heads, value_dim));
 }
 
 // Splits apart where there are too few rows to fill the GPU otherwise, and scratch holds them.
@@ -127,12 +136,13 @@ bool wants_split_kv(const AttentionCall& call, int64_t splits, bool is_decode) {
     const int64_t blocks =
         num_tiles(call.tokens, call.sequences, group, is_decode ? 16 : 64) * call.kv_heads;
     if (!is_decode && blocks >= kManyBlocks) return false;
-    return bytes_of_splits(splits, call.tokens, call.heads, call.head_dim) <=
-           most_bytes_of_splits(call.tokens, call.heads, call.head_dim);
+    return bytes_of_splits(splits, call.tokens, call.heads, call.value_dim) <=
+           most_bytes_of_splits(call.tokens, call.heads, call.value_dim);
 }
 
 void merge(const Context& context, const AttentionCall& call) {
-    gpu::launch(merge_kernel,
+    const bool is_wide = call.value_dim > kMaxHeadDim;
+    gpu::launch(is_wide ? merge_kernel<kMaxLatentValues> : merge_kernel<kMaxHeadDim>,
                 gpu::Launch{.grid = {blocks_for(int64_t{call.tokens} * call.heads, 4)},
                             .block = {128},
                             .stream = context.stream,
@@ -148,16 +158,19 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const ops::PagedAttentionOptions& options,
                      const TensorView& out) {
     if (queries.dim(0) == 0 || seq_lens.dim(0) == 0) return;
-    NVLLM_CHECK(key_cache.dim(3) <= kMaxHeadDim, "paged_attention: keys " + key_cache.describe());
+    const bool keys_alone = options.value_dim > 0;
+    NVLLM_CHECK(keys_alone ? key_cache.dim(3) <= kMaxLatentDim && out.dim(2) <= kMaxLatentValues
+                           : key_cache.dim(3) <= kMaxHeadDim,
+                "paged_attention: keys " + key_cache.describe());
     NVLLM_CHECK(std::has_single_bit(static_cast<uint64_t>(key_cache.dim(2))),
                 "paged_attention needs a power of two as block size: " + key_cache.describe());
     NVLLM_CHECK(
-        key_cache.dtype == value_cache.dtype,
+        keys_alone || key_cache.dtype == value_cache.dtype,
         "paged_attention: keys " + key_cache.describe() + ", values " + value_cache.describe());
     AttentionCall call = describe(queries, key_cache, value_cache, query_start_loc, seq_lens,
                                   block_tables, options, out);
     const bool of_bytes = dtype_bytes(key_cache.dtype) == 1;
-    const bool tensor_cores = queries.dtype != DType::f32 && call.cache_aligned &&
+    const bool tensor_cores = queries.dtype != DType::f32 && call.cache_aligned && !keys_alone &&
                               call.position_bias == nullptr &&
                               (of_bytes || queries.dtype == key_cache.dtype);
     const bool is_decode = int64_t{call.tokens} * (call.heads / call.kv_heads) <=
@@ -165,14 +178,14 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
     const int64_t splits = blocks_for(block_tables.dim(1) * key_cache.dim(2), kSplit);
     const ScratchArena::Scope scope(*context.scratch);
     if (context.is_dry_run()) {  // whose sequences may get longer
-        context.scratch->take(most_bytes_of_splits(call.tokens, call.heads, call.head_dim));
+        context.scratch->take(most_bytes_of_splits(call.tokens, call.heads, call.value_dim));
         return;
     }
     const bool apart = wants_split_kv(call, splits, is_decode);
     if (apart) {
         const auto parts = static_cast<size_t>(splits * call.tokens * call.heads);
-        auto* const memory = static_cast<float*>(
-            context.scratch->take(bytes_of_splits(splits, call.tokens, call.heads, call.head_dim)));
+        auto* const memory = static_cast<float*>(context.scratch->take(
+            bytes_of_splits(splits, call.tokens, call.heads, call.value_dim)));
         call.partial_weights = reinterpret_cast<float2*>(memory);
         call.partial_values = memory + 2 * parts;
     }

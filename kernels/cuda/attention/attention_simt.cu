@@ -2,6 +2,7 @@
 //
 // Grid: [tiles of 16 rows, kv_heads, splits or 1], blocks of 128 threads. Shared memory: 16
 // queries, 64 keys or values in float32 (one after the other in the same place), 64 x 16 weights.
+// Wide heads, whose keys are values too (latent attention), come part by part to that place.
 // Rows are padded by 16 bytes, so that threads that read 16 bytes of neighbouring rows meet in no
 // bank. Each key and value is read once for all heads of its group.
 //
@@ -11,6 +12,7 @@
 // arithmetic.
 #include "kernels/cuda/attention/attention_tiles.h"
 #include "kernels/cuda/kv_store.h"
+#include "kernels/cuda/ops.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -21,18 +23,21 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kRowsPerWarp = kRows / kWarps;
 constexpr int kWeightPitch = kRows + 4;  // of the weights of one position
 
-template <typename C, int dim>
+// Of heads whose keys have up to `key_parts` * `dim` values, and values up to `value_parts` *
+// `dim`.
+template <typename C, int dim, int key_parts = 1, int value_parts = 1>
 struct SimtAttention {
+    static constexpr int kQueryPitch = key_parts * dim + 4;
     static constexpr int kPitch = dim + 4;
     static constexpr int kColumns =
-        dim < kThreads ? dim : kThreads;  // that threads stand side by side
-    static constexpr int kColumnsPerThread = dim / kColumns;
+        dim < kThreads ? dim : kThreads;                      // that threads stand side by side
+    static constexpr int kColumnsPerThread = dim / kColumns;  // of a part
     static constexpr int kRowGroups = kThreads / kColumns;
     static constexpr int kRowsPerThread = kRows / kRowGroups;
     static constexpr int kScoreRows = kRows * kTile / kThreads;  // rows of one key per thread
 
     struct Shared {
-        float* queries;  // [kRows][kPitch]
+        float* queries;  // [kRows][kQueryPitch]
         float* cached;   // [kTile][kPitch]
         float* weights;  // [kTile][kWeightPitch]
         float* keep;     // [kRows]: what sums so far are multiplied with
@@ -42,13 +47,13 @@ struct SimtAttention {
     };
 
     static constexpr size_t kSharedBytes =
-        sizeof(float) * (kRows * kPitch + kTile * kPitch + kTile * kWeightPitch +
+        sizeof(float) * (kRows * kQueryPitch + kTile * kPitch + kTile * kWeightPitch +
                          3 * static_cast<size_t>(kRows) + (kScaledByHead<C> ? 2 * kTile : 0));
 
     static __device__ __forceinline__ Shared shared_memory(unsigned char* memory) {
         Shared shared;
         shared.queries = reinterpret_cast<float*>(memory);
-        shared.cached = shared.queries + kRows * kPitch;
+        shared.cached = shared.queries + kRows * kQueryPitch;
         shared.weights = shared.cached + kTile * kPitch;
         shared.keep = shared.weights + kTile * kWeightPitch;
         shared.join = shared.keep + kRows;
@@ -67,9 +72,10 @@ struct SimtAttention {
                                                         const QueryTile& tile, float* shared) {
         const int group = call.group();
         const int first_head = static_cast<int>(blockIdx.y) * group;
-        for (int i = static_cast<int>(threadIdx.x); i < kRows * (dim / kRun); i += kThreads) {
-            const int row = i / (dim / kRun);
-            const int column = i % (dim / kRun) * kRun;
+        constexpr int kRuns = key_parts * dim / kRun;
+        for (int i = static_cast<int>(threadIdx.x); i < kRows * kRuns; i += kThreads) {
+            const int row = i / kRuns;
+            const int column = i % kRuns * kRun;
             const int count = call.head_dim - column;
             float values[kRun] = {};
             if (row < tile.count && count > 0) {
@@ -84,23 +90,25 @@ struct SimtAttention {
                     load_query<__half>(call, offset, count, values);
                 }
             }
-            store_run(shared + row * kPitch + column, kRun, true, values);
+            store_run(shared + row * kQueryPitch + column, kRun, true, values);
         }
     }
 
-    // 64 positions from `first` on; those that nothing in the block sees become 0.
+    // A part of 64 positions from `first` on; those that nothing in the block sees become 0.
     static __device__ __forceinline__ void load_cached(const AttentionCall& call,
                                                        const int32_t* table, const C* cache,
                                                        int64_t block_stride, int first,
-                                                       const Visible& seen, float* shared) {
+                                                       const Visible& seen, int part,
+                                                       float* shared) {
         for (int i = static_cast<int>(threadIdx.x); i < kTile * (dim / kRun); i += kThreads) {
             const int row = i / (dim / kRun);
             const int column = i % (dim / kRun) * kRun;
             const int position = first + row;
-            const int count = call.head_dim - column;
+            const int of_head = part * dim + column;
+            const int count = call.head_dim - of_head;
             float values[kRun] = {};
             if (position >= seen.first && position < seen.end && count > 0) {
-                load_run(cache + cache_offset(call, table, block_stride, position) + column, count,
+                load_run(cache + cache_offset(call, table, block_stride, position) + of_head, count,
                          call.cache_aligned, values);
             }
             store_run(shared + row * kPitch + column, kRun, true, values);
@@ -108,23 +116,39 @@ struct SimtAttention {
     }
 
     // Scores of one position for kScoreRows rows.
-    static __device__ __forceinline__ void multiply_keys(const AttentionCall& call,
-                                                         const QueryTile& tile, int first,
-                                                         const Shared& shared) {
-        const int key = static_cast<int>(threadIdx.x) % kTile;
-        const int first_row = static_cast<int>(threadIdx.x) / kTile * kScoreRows;
-        float scores[kScoreRows] = {};
+    using Scores = float[kScoreRows];
+
+    static __device__ __forceinline__ int key_of_thread() {
+        return static_cast<int>(threadIdx.x) % kTile;
+    }
+    static __device__ __forceinline__ int first_score_row() {
+        return static_cast<int>(threadIdx.x) / kTile * kScoreRows;
+    }
+
+    // What a part of the keys adds to them.
+    static __device__ __forceinline__ void multiply_keys(const Shared& shared, int part,
+                                                         Scores& scores) {
+        const int key = key_of_thread();
+        const int first_row = first_score_row();
         for (int column = 0; column < dim; column += 4) {
             float values[4];
             load_packed(shared.cached + key * kPitch + column, values);
 #pragma unroll
             for (int r = 0; r < kScoreRows; ++r) {
                 float query[4];
-                load_packed(shared.queries + (first_row + r) * kPitch + column, query);
+                load_packed(shared.queries + (first_row + r) * kQueryPitch + part * dim + column,
+                            query);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) scores[r] = gpu::fma(query[i], values[i], scores[r]);
             }
         }
+    }
+
+    static __device__ __forceinline__ void store_scores(const AttentionCall& call,
+                                                        const QueryTile& tile, int first,
+                                                        const Shared& shared, Scores& scores) {
+        const int key = key_of_thread();
+        const int first_row = first_score_row();
 #pragma unroll
         for (int r = 0; r < kScoreRows; ++r) {
             if constexpr (kScaledByHead<C>) scores[r] *= shared.scales[key];
@@ -192,7 +216,8 @@ struct SimtAttention {
         }
     }
 
-    using Sums = float[kColumnsPerThread][kRowsPerThread];
+    using PartSums = float[kColumnsPerThread][kRowsPerThread];
+    using Sums = PartSums[value_parts];
 
     static __device__ __forceinline__ int first_row_of_thread() {
         return static_cast<int>(threadIdx.x) / kColumns * kRowsPerThread;
@@ -201,7 +226,8 @@ struct SimtAttention {
         return static_cast<int>(threadIdx.x) % kColumns + index * kColumns;
     }
 
-    static __device__ __forceinline__ void multiply_values(const Shared& shared, Sums& sums) {
+    // Of the values' part that is there.
+    static __device__ __forceinline__ void multiply_values(const Shared& shared, PartSums& sums) {
         const int first_row = first_row_of_thread();
 #pragma unroll
         for (int r = 0; r < kRowsPerThread; ++r) {
@@ -230,12 +256,21 @@ struct SimtAttention {
         }
     }
 
-    static __device__ __forceinline__ void clear(Sums& sums) {
+    // visit(part, column of the thread, row of the thread)
+    template <typename Visit>
+    static __device__ __forceinline__ void for_each_sum(const Visit& visit) {
 #pragma unroll
-        for (int c = 0; c < kColumnsPerThread; ++c) {
+        for (int p = 0; p < value_parts; ++p) {
 #pragma unroll
-            for (int r = 0; r < kRowsPerThread; ++r) sums[c][r] = 0.0f;
+            for (int c = 0; c < kColumnsPerThread; ++c) {
+#pragma unroll
+                for (int r = 0; r < kRowsPerThread; ++r) visit(p, c, r);
+            }
         }
+    }
+
+    static __device__ __forceinline__ void clear(Sums& sums) {
+        for_each_sum([&](int p, int c, int r) { sums[p][c][r] = 0.0f; });
     }
 
     // The split joins the totals, and the next begins. Those who read `keep` before have met a
@@ -254,14 +289,10 @@ struct SimtAttention {
         }
         __syncthreads();
         const int first_row = first_row_of_thread();
-#pragma unroll
-        for (int r = 0; r < kRowsPerThread; ++r) {
+        for_each_sum([&](int p, int c, int r) {
             const Fold fold{shared.keep[first_row + r], shared.join[first_row + r]};
-#pragma unroll
-            for (int c = 0; c < kColumnsPerThread; ++c) {
-                totals[c][r] = fold_value(fold, totals[c][r], sums[c][r]);
-            }
-        }
+            totals[p][c][r] = fold_value(fold, totals[p][c][r], sums[p][c][r]);
+        });
         softmax.clear();
         clear(sums);
     }
@@ -280,20 +311,15 @@ struct SimtAttention {
         }
         __syncthreads();
         const int group = call.group();
-#pragma unroll
-        for (int r = 0; r < kRowsPerThread; ++r) {
+        for_each_sum([&](int p, int c, int r) {
             const int row = first_row_of_thread() + r;
-            if (row >= tile.count) continue;
+            const int column = p * dim + column_of_thread(c);
+            if (row >= tile.count || column >= call.value_dim) return;
             const int head = static_cast<int>(blockIdx.y) * group + (tile.first + row) % group;
             const int64_t index = int64_t{tile.token(row, group)} * call.heads + head;
-#pragma unroll
-            for (int c = 0; c < kColumnsPerThread; ++c) {
-                const int column = column_of_thread(c);
-                if (column >= call.head_dim) continue;
-                store_activation(call, index * call.head_dim + column,
-                                 totals[c][r] * shared.totals[row]);
-            }
-        }
+            store_activation(call, index * call.value_dim + column,
+                             totals[p][c][r] * shared.totals[row]);
+        });
     }
 
     static __device__ __forceinline__ void write_partial(const AttentionCall& call,
@@ -312,17 +338,12 @@ struct SimtAttention {
                 call.partial_weights[index_of(row)] = make_float2(softmax.max[r], softmax.sum[r]);
             }
         }
-#pragma unroll
-        for (int r = 0; r < kRowsPerThread; ++r) {
+        for_each_sum([&](int p, int c, int r) {
             const int row = first_row_of_thread() + r;
-            if (row >= tile.count) continue;
-#pragma unroll
-            for (int c = 0; c < kColumnsPerThread; ++c) {
-                const int column = column_of_thread(c);
-                if (column >= call.head_dim) continue;
-                call.partial_values[index_of(row) * call.head_dim + column] = sums[c][r];
-            }
-        }
+            const int column = p * dim + column_of_thread(c);
+            if (row >= tile.count || column >= call.value_dim) return;
+            call.partial_values[index_of(row) * call.value_dim + column] = sums[p][c][r];
+        });
     }
 
     static __device__ void run(const AttentionCall& call, unsigned char* memory) {
@@ -350,21 +371,32 @@ struct SimtAttention {
         int end = splits.end * kSplit;
         if (end > seen.end) end = seen.end;
         for (; first < end; first += kTile) {
-            load_cached(call, table, keys, call.key_block_stride, first, seen, shared.cached);
             if constexpr (kScaledByHead<C>) {
                 load_scales(call, table, call.key_scales, call.key_scale_block_stride, first, seen,
                             shared.scales);
                 load_scales(call, table, call.value_scales, call.value_scale_block_stride, first,
                             seen, shared.scales + kTile);
             }
+            Scores scores = {};
+#pragma unroll
+            for (int part = 0; part < key_parts; ++part) {
+                if (part > 0) __syncthreads();
+                load_cached(call, table, keys, call.key_block_stride, first, seen, part,
+                            shared.cached);
+                __syncthreads();
+                multiply_keys(shared, part, scores);
+            }
+            store_scores(call, tile, first, shared, scores);
             __syncthreads();
-            multiply_keys(call, tile, first, shared);
-            __syncthreads();
-            load_cached(call, table, values, call.value_block_stride, first, seen, shared.cached);
-            weigh(call, tile, first, shared, softmax);
-            __syncthreads();
-            multiply_values(shared, sums);
-            __syncthreads();
+#pragma unroll
+            for (int part = 0; part < value_parts; ++part) {
+                load_cached(call, table, values, call.value_block_stride, first, seen, part,
+                            shared.cached);
+                if (part == 0) weigh(call, tile, first, shared, softmax);
+                __syncthreads();
+                multiply_values(shared, sums[part]);
+                __syncthreads();
+            }
             const bool split_ends = (first + kTile) % kSplit == 0 || first + kTile >= end;
             if (!apart && split_ends) merge_split(call, shared, softmax, total, sums, totals);
         }
@@ -376,22 +408,23 @@ struct SimtAttention {
     }
 };
 
-template <typename C, int dim>
+template <typename C, int dim, int key_parts, int value_parts>
 __global__ void __launch_bounds__(kThreads, kAnyOccupancy) attention_kernel(AttentionCall call) {
     GPU_DYNAMIC_SHARED(unsigned char, memory);
-    SimtAttention<C, dim>::run(call, memory);
+    SimtAttention<C, dim, key_parts, value_parts>::run(call, memory);
 }
 
-template <typename C, int dim>
+template <typename C, int dim, int key_parts = 1, int value_parts = 1>
 void launch_attention(const Context& context, const AttentionCall& call, uint32_t splits) {
     const int64_t tiles = num_tiles(call.tokens, call.sequences, call.heads / call.kv_heads, kRows);
-    gpu::launch(attention_kernel<C, dim>,
-                gpu::Launch{.grid = {static_cast<uint32_t>(tiles),
-                                     static_cast<uint32_t>(call.kv_heads), splits},
-                            .block = {kThreads},
-                            .shared_bytes = SimtAttention<C, dim>::kSharedBytes,
-                            .stream = context.stream},
-                call);
+    gpu::launch(
+        attention_kernel<C, dim, key_parts, value_parts>,
+        gpu::Launch{
+            .grid = {static_cast<uint32_t>(tiles), static_cast<uint32_t>(call.kv_heads), splits},
+            .block = {kThreads},
+            .shared_bytes = SimtAttention<C, dim, key_parts, value_parts>::kSharedBytes,
+            .stream = context.stream},
+        call);
 }
 
 }  // namespace
@@ -400,7 +433,11 @@ void attend_simt(const Context& context, const AttentionCall& call, DType cache_
                  uint32_t splits) {
     with_kv_type(cache_type, [&](auto stored) {
         using C = typename decltype(stored)::Type;
-        if (call.head_dim <= 64) {
+        if (call.value_dim < call.head_dim || call.head_dim > kMaxHeadDim) {
+            constexpr int kPart = 128;
+            launch_attention<C, kPart, kMaxLatentDim / kPart, kMaxLatentValues / kPart>(
+                context, call, splits);
+        } else if (call.head_dim <= 64) {
             launch_attention<C, 64>(context, call, splits);
         } else if (call.head_dim <= 128) {
             launch_attention<C, 128>(context, call, splits);

@@ -45,6 +45,7 @@ struct AttentionCall {
     int heads;
     int kv_heads;
     int head_dim;
+    int value_dim;    // of values; head_dim unless keys are values too
     int block_shift;  // log2 of the block size
     int window;
     bool causal;
@@ -59,7 +60,7 @@ struct AttentionCall {
     const int32_t* parents;  // [tokens]; null: no trees
     void* out;
     DType activation;  // of queries and out
-    // Splits apart: [splits, tokens, heads, head_dim] and [splits, tokens, heads]. Null: one block
+    // Splits apart: [splits, tokens, heads, value_dim] and [splits, tokens, heads]. Null: one block
     // takes all splits of its rows.
     float* partial_values;
     float2* partial_weights;  // largest score, sum of weights

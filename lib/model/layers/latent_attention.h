@@ -35,7 +35,7 @@ struct LatentAttention {
     std::vector<LinearWeight> values;
     LinearWeight output;  // [heads * value_dim] → [hidden]
 
-    // As Attention::apply(). On the CPU alone.
+    // As Attention::apply().
     void apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 

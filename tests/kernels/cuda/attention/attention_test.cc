@@ -19,6 +19,11 @@ struct Shape {
     int64_t heads, kv_heads, head_dim, block_size;
 };
 
+// Of what is attended: values, or where keys are values too, the first part of these.
+int64_t value_dim(const Shape& shape, const ops::PagedAttentionOptions& options) {
+    return options.value_dim > 0 ? options.value_dim : shape.head_dim;
+}
+
 // The tokens of one sequence.
 struct Text {
     int64_t length;
@@ -49,6 +54,7 @@ class Batch {
         : shape_(shape),
           options_(options),
           width_(shape.heads * shape.head_dim),
+          out_width_(shape.heads * value_dim(shape, options)),
           max_blocks_(longest(parts) / shape.block_size + 1 + spare_blocks),
           blocks_(max_blocks_ * static_cast<int64_t>(parts.size()) + 2),
           keys_(shape.stored, unwritten()),
@@ -58,7 +64,7 @@ class Batch {
           value_scales_(key_scales_) {
         for (const Part& part : parts) add(part);
         queries_ = Buffer(shape.activation, query_values_);
-        out_ = Buffer(shape.activation, starts_.back() * width_);
+        out_ = Buffer(shape.activation, starts_.back() * out_width_);
     }
 
     Buffer& run() {
@@ -73,20 +79,21 @@ class Batch {
             return testing::view(values, {blocks_, shape_.kv_heads, shape_.block_size});
         };
         options_.scales.keys = scales(key_scales_);
-        options_.scales.values = scales(value_scales_);
+        const bool keys_alone = options_.value_dim > 0;
+        options_.scales.values = keys_alone ? TensorView() : scales(value_scales_);
         cuda::paged_attention(
             machine.context(),
             queries_.matrix(tokens, width_, width_ + kGap).split_last(shape_.heads), cache(keys_),
-            cache(values_), testing::view(starts_, {sequences + 1}),
+            keys_alone ? TensorView() : cache(values_), testing::view(starts_, {sequences + 1}),
             testing::view(lengths_, {sequences}), testing::view(tables_, {sequences, max_blocks_}),
-            options_, out_.view({tokens, shape_.heads, shape_.head_dim}));
+            options_, out_.view({tokens, shape_.heads, value_dim(shape_, options_)}));
         return out_;
     }
 
     // The rows of sequence s.
     std::vector<float> rows(size_t s) const {
         std::vector<float> result;
-        for (int64_t i = starts_[s] * width_; i < starts_[s + 1] * width_; ++i)
+        for (int64_t i = starts_[s] * out_width_; i < starts_[s + 1] * out_width_; ++i)
             result.push_back(out_[i]);
         return result;
     }
@@ -165,7 +172,7 @@ class Batch {
 
     Shape shape_;
     ops::PagedAttentionOptions options_;
-    int64_t width_, max_blocks_, blocks_;
+    int64_t width_, out_width_, max_blocks_, blocks_;
     Buffer keys_, values_;
     std::vector<float> key_scales_, value_scales_;
     std::vector<float> query_values_;
@@ -178,15 +185,17 @@ bool matches_reference(const Shape& shape, const ops::PagedAttentionOptions& opt
                        const Part& part, const std::vector<float>& rows,
                        const testing::Tree& tree = {}) {
     const bool bytes = dtype_bytes(shape.stored) == 1 && shape.head_dim % 16 == 0;
-    const bool exact =
-        shape.activation == DType::f32 || (shape.activation != shape.stored && !bytes);
+    const bool exact = shape.activation == DType::f32 || options.value_dim > 0 ||
+                       (shape.activation != shape.stored && !bytes);
     const double absolute = exact ? 1e-5 : 2 * testing::rounding(shape.activation);
     const int64_t width = shape.heads * shape.head_dim;
     const auto stored = [&](const std::vector<float>& x, float scale) {
         return testing::as_stored(shape.stored, x, shape.head_dim, scale);
     };
     const std::vector<double> keys = stored(part.text->keys, options.scales.key);
-    const std::vector<double> values = stored(part.text->values, options.scales.value);
+    const std::vector<double> values =
+        options.value_dim > 0 ? keys : stored(part.text->values, options.scales.value);
+    const int64_t of_head = value_dim(shape, options);
     for (int64_t t = 0; t < part.count; ++t) {
         const int64_t position = part.length - part.count + t;
         const auto [first, count] = reference::seen_from(options, position, part.length);
@@ -208,9 +217,9 @@ bool matches_reference(const Shape& shape, const ops::PagedAttentionOptions& opt
                 testing::dequantized(part.text->queries, position * width + head * shape.head_dim,
                                      shape.head_dim),
                 at(keys), at(values), first, count, options, masks);
-            for (int64_t d = 0; d < shape.head_dim; ++d) {
+            for (int64_t d = 0; d < of_head; ++d) {
                 const float value =
-                    rows[static_cast<size_t>(t * width + head * shape.head_dim + d)];
+                    rows[static_cast<size_t>((t * shape.heads + head) * of_head + d)];
                 if (!testing::close(value, expected[static_cast<size_t>(d)],
                                     testing::rounding(shape.activation), absolute))
                     return false;
@@ -276,6 +285,23 @@ TEST_CASE("cuda: attention in every type and head size") {
         check_batch({f16, f16, 3, 1, head_dim, 256}, {0.1f}, {{67, 1}, {40, 1}});
         check_batch({f32, f32, 3, 1, head_dim, 2}, {0.1f}, {{67, 2}, {40, 40}});
     }
+}
+
+TEST_CASE("cuda: attention over keys that are values too") {
+    const auto latent = [](int64_t value_dim) {
+        ops::PagedAttentionOptions options = {0.1f};
+        options.scales.key = 0.37f;
+        options.value_dim = value_dim;
+        return options;
+    };
+    under_all_schedules([&] {
+        check_batch({f32, f32, 5, 1, 40, 8}, latent(24), {{37, 1}, {300, 1}, {70, 70}, {5, 0}});
+    });
+    for (const DType stored : {f32, bf16, f16, f8, i8}) {
+        check_batch({f32, stored, 3, 1, 24, 4}, latent(16), {{130, 20}, {9, 9}});
+        check_batch({bf16, stored, 18, 1, 576, 16}, latent(512), {{67, 2}, {300, 1}});
+    }
+    check_batch({f16, f16, 2, 1, 640, 2}, latent(260), {{20, 20}});
 }
 
 TEST_CASE("cuda: attention over storage of one byte a value") {
