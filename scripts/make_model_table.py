@@ -26,7 +26,7 @@ def text_part(config):
 
 
 def is_decoder(config):
-    return not any(word in config["architectures"][0] for word in ("Bert", "Roberta", "ROBERTA", "ConditionalGeneration"))
+    return not any(word in config["architectures"][0] for word in ("Bert", "MPNet", "Roberta", "ROBERTA", "ConditionalGeneration"))
 
 
 def kinds(config):

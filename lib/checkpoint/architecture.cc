@@ -55,9 +55,14 @@ ClassName split(std::string_view name) {
     return {name, Purpose::unknown};
 }
 
+// A text part by itself has "Text" behind its family's name.
 const FamilyDefaults* family_of_stem(FamilyTable families, std::string_view stem) {
+    constexpr std::string_view kText = "Text";
     for (const FamilyDefaults& family : families) {
-        if (split(family.architecture).stem == stem) return &family;
+        const std::string_view known = split(family.architecture).stem;
+        const bool is_text_part = stem.size() == known.size() + kText.size() &&
+                                  stem.starts_with(known) && stem.ends_with(kText);
+        if (known == stem || is_text_part) return &family;
     }
     return nullptr;
 }

@@ -18,6 +18,7 @@ enum class Windows : uint8_t {
     switched_unrotated,  // if use_sliding_window: those that are not rotated
     alternating,         // every second from the first on
     all_but_nth,         // all but every window_pattern-th
+    all_but_first_of_n,  // all but the first of window_pattern
     three_of_four,       // all but the first of four
 };
 
@@ -85,12 +86,16 @@ struct FamilyDefaults {
     std::string_view router_scores = {};
     std::string_view choice_methods = {};
     Windows windows = Windows::none;
+    const char* window_key = "sliding_window";
     int64_t window = 0;              // where the key is absent
     int64_t max_window_layers = 28;  // where the key is absent
-    int64_t window_pattern = 6;      // alike, of all_but_nth
+    int64_t window_pattern = 6;      // alike, of all_but_nth and all_but_first_of_n
     RotatedLayers rotated = RotatedLayers::all;
-    double sliding_theta = 0.0;    // of layers with a window, where their RoPE is their own; 0: not
-    double partial_rotary = 1.0;   // of each head that is rotated, where the key is absent
+    const char* theta_key = "rope_theta";
+    double sliding_theta = 0.0;  // of layers with a window, where their RoPE is their own; 0: not
+    const char* sliding_theta_key = "rope_local_base_freq";
+    bool scales_sliding_rope = false;  // rope_scaling is of layers with a window too
+    double partial_rotary = 1.0;       // of each head that is rotated, where the key is absent
     double attention_scale = 0.0;  // attention_multiplier where it is absent; 0: 1 / sqrt(head_dim)
     double logit_scale = 1.0;      // where the key is absent
     const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
@@ -100,7 +105,9 @@ struct FamilyDefaults {
     bool has_mrope = false;              // positions of several axes, which are one for text
     bool is_multi_part = false;          // its config also has settings of other parts
     bool encoder = false;
+    bool may_be_encoder = false;  // as use_bidirectional_attention says
     bool learned_positions = false;
+    int64_t position_buckets = 0;      // relative_attention_num_buckets where it is absent; 0: none
     int64_t token_types = 0;           // where the key is absent
     bool positions_after_pad = false;  // counted from the padding token's id on
     // Keys, parted by spaces, that this family reads and not every other one.

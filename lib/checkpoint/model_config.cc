@@ -153,6 +153,7 @@ void read_switches(const ConfigFields& fields, const FamilyDefaults& family, Mod
     }
     config.query_key_norm = fields.boolean("use_qk_norm").value_or(false);
     config.mlp_bias = fields.boolean(family.mlp_bias_key).value_or(family.mlp_bias);
+    config.norm_bias = fields.boolean("norm_bias").value_or(false);
 }
 
 // A cap that is null is none; one that is absent is the family's.
@@ -175,13 +176,22 @@ void read_attention(const ConfigFields& fields, const FamilyDefaults& family, Mo
     config.attention_soft_cap =
         read_cap(fields, "attn_logit_softcapping", family.attention_soft_cap);
     config.logit_soft_cap = read_cap(fields, "final_logit_softcapping", family.logit_soft_cap);
+}
+
+// A decoder whose positions see later ones makes vectors or classes.
+void read_direction(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
+    config.encoder = family.encoder;
     // "vision": only of images.
     const nlohmann::json* sees_later = fields.find("use_bidirectional_attention");
     const bool is_of_images = sees_later != nullptr && *sees_later == "vision";
-    if (sees_later != nullptr && !is_of_images && *sees_later != false) {
+    if (sees_later == nullptr || is_of_images || *sees_later == false) return;
+    if (!family.may_be_encoder || *sees_later != true ||
+        (config.generates && config.labels.empty())) {
         fields.refuse("use_bidirectional_attention",
                       "a decoder whose positions see later ones is not supported");
     }
+    config.encoder = true;
+    config.generates = false;
 }
 
 // Multipliers of Granite and Cohere.
@@ -233,6 +243,10 @@ bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family,
             return (layer + 1) % fields.integer("sliding_window_pattern", 1, kMaxLayers)
                                      .value_or(family.window_pattern) !=
                    0;
+        case Windows::all_but_first_of_n:
+            return layer % fields.integer("global_attn_every_n_layers", 1, kMaxLayers)
+                               .value_or(family.window_pattern) !=
+                   0;
         case Windows::three_of_four:
             return layer % 4 != 0;
     }
@@ -267,11 +281,11 @@ std::vector<bool> rotations_by_type(const ConfigFields& fields, const ModelConfi
 
 void read_windows(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.layer_windows.assign(static_cast<size_t>(config.num_layers), 0);
-    const bool said = fields.json().contains("sliding_window");
+    const bool said = fields.json().contains(family.window_key);
     if (family.windows == Windows::none) return;
     // Known to the family, though another of them may leave one without a meaning.
-    for (const char* key :
-         {"sliding_window", "layer_types", "max_window_layers", "sliding_window_pattern"}) {
+    for (const char* key : {"sliding_window", "layer_types", "max_window_layers",
+                            "sliding_window_pattern", "global_attn_every_n_layers"}) {
         fields.find(key);
     }
     const bool is_switched = family.windows == Windows::switched ||
@@ -281,8 +295,10 @@ void read_windows(const ConfigFields& fields, const FamilyDefaults& family, Mode
         return;
     }
     config.sliding_window =
-        fields.integer("sliding_window", 1, kMaxPositions).value_or(said ? 0 : family.window);
+        fields.integer(family.window_key, 1, kMaxPositions).value_or(said ? 0 : family.window);
     const bool has_windows = config.sliding_window > 0;
+    // Half of it lies on either side of a position that sees later ones.
+    if (config.encoder && has_windows) config.sliding_window = config.sliding_window / 2 + 1;
     // A window that no position can leave is none.
     if (config.sliding_window >= config.max_positions) config.sliding_window = 0;
     const std::vector<bool> windowed = windowed_layers(fields, config);
@@ -305,15 +321,19 @@ void read_rope(const ConfigFields& fields, const FamilyDefaults& family, ModelCo
                std::vector<std::string>& unused) {
     if (config.head_dim == 0 || config.learned_positions) return;
     const RopeModel model{family, config.max_positions, config.head_dim};
-    config.rope = read_rope_config(fields, "full_attention", family.theta, model, unused);
+    const double theta = fields.number(family.theta_key, 1.0, kMaxTheta).value_or(family.theta);
+    config.rope = read_rope_config(fields, "full_attention", theta, model, unused);
     if (config.latent_attention && config.rope.partial_rotary_factor != 1.0) {
         fields.refuse("partial_rotary_factor", "latent attention rotates all of qk_rope_head_dim");
     }
     if (family.sliding_theta == 0.0) return;
-    const double local =
-        fields.number("rope_local_base_freq", 1.0, 1e15).value_or(family.sliding_theta);
+    // One that is null is that of the other layers.
+    const auto found = fields.json().find(family.sliding_theta_key);
+    const bool is_null = found != fields.json().end() && found->is_null();
+    const double local = fields.number(family.sliding_theta_key, 1.0, kMaxTheta)
+                             .value_or(is_null ? theta : family.sliding_theta);
     const auto parameters = fields.object("rope_parameters");
-    if (parameters && parameters->has("sliding_attention")) {
+    if (family.scales_sliding_rope || (parameters && parameters->has("sliding_attention"))) {
         config.sliding_rope = read_rope_config(fields, "sliding_attention", local, model, unused);
     } else {
         config.sliding_rope.emplace();
@@ -501,6 +521,12 @@ void read_encoder(const ConfigFields& fields, const FamilyDefaults& family, Mode
         fields.refuse("is_decoder",
                       fmt::format("a {} that generates is not supported", family.model_type));
     }
+    if (family.position_buckets > 0) {
+        // Distances are told apart by so many, whatever more the table has.
+        config.position_buckets =
+            fields.integer("relative_attention_num_buckets", family.position_buckets, kMaxVocab)
+                .value_or(family.position_buckets);
+    }
     config.num_token_types =
         family.token_types == 0
             ? 0
@@ -513,6 +539,17 @@ void read_encoder(const ConfigFields& fields, const FamilyDefaults& family, Mode
             fmt::format("{} of them stand before the first position", config.position_offset));
     }
     config.max_positions -= config.position_offset;
+}
+
+// The head of classes, where a family leaves it to its config.
+void read_classifier(const ConfigFields& fields, ModelConfig& config) {
+    const std::string pooling = fields.text("classifier_pooling").value_or("cls");
+    if (pooling != "cls" && pooling != "mean") {
+        fields.refuse("classifier_pooling", "cls or mean is expected");
+    }
+    config.classifies_mean = pooling == "mean";
+    config.classifier_bias = fields.boolean("classifier_bias").value_or(false);
+    config.classifier_activation = fields.text("classifier_activation").value_or("gelu");
 }
 
 // Calls `read`; where bad values are absent ones, what it refuses is left unread.
@@ -528,11 +565,11 @@ void read_section(BadValues bad_values, const Read& read) {
 void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValues bad_values,
               ModelConfig& config, std::vector<std::string>& unused) {
     const auto section = [&](const auto& read) { read_section(bad_values, read); };
-    config.encoder = family.encoder;
     config.learned_positions = family.learned_positions;
     config.mlp_matrices = family.mlp_matrices;
     config.norm_epsilon = family.epsilon;
     config.activation = family.activation;
+    section([&] { read_direction(fields, family, config); });
     section([&] { read_sizes(fields, family, config); });
     section([&] { read_heads(fields, family, config); });
     section([&] { read_switches(fields, family, config); });
@@ -553,7 +590,8 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     if (family.state_layers != StateLayerKind::none) {
         section([&] { config.linear_attention = read_linear_attention(fields, family, config); });
     }
-    if (config.encoder) section([&] { read_encoder(fields, family, config); });
+    if (family.encoder) section([&] { read_encoder(fields, family, config); });
+    section([&] { read_classifier(fields, config); });
     section([&] { read_dtype(fields, config); });
     section([&] { read_special_tokens(fields, config); });
     for (const char* key : {"quantization_config", "compression_config"}) {

@@ -95,6 +95,11 @@ struct ModelConfig {
     bool drops_head = false;          // saved with a head of another task, which is not used
     std::vector<std::string> labels;  // of its head of classes, one for each value; empty: none
     LabelFunction label_function = LabelFunction::none;
+    bool classifies_mean = false;                // that head reads the mean of all positions
+    bool classifier_bias = false;                // of the linear before its classes (ModernBERT)
+    std::string classifier_activation = "gelu";  // behind that linear
+    bool norm_bias = false;          // where a family leaves it to its config (ModernBERT)
+    int64_t position_buckets = 0;    // rows of a table of biases by distance (MPNet); 0: none
     bool learned_positions = false;  // a table of them instead of a rotation
     int64_t position_offset = 0;     // rows of that table before the first position's (RoBERTa)
     int64_t num_token_types = 0;     // BERT; 0: none
@@ -105,7 +110,7 @@ struct ModelConfig {
     bool query_key_norm = false;  // where a family leaves it to its config (GLM-4.5)
     int64_t sliding_window = 0;   // 0: none
     std::vector<int64_t>
-        layer_windows;  // one a layer: positions a query sees, itself included; 0: all
+        layer_windows;  // one a layer, as ops::PagedAttentionOptions has it; 0: all
     // One a layer: of the kind that the window is for, also where no position can leave it.
     std::vector<bool> windowed_layers;
     std::vector<LayerHeads> layer_heads;  // one a layer; empty: num_kv_heads and head_dim in all

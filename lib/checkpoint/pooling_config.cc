@@ -13,6 +13,7 @@
 #include "kernels/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
+#include "lib/checkpoint/config/config_limits.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/quoted.h"
 
@@ -57,6 +58,61 @@ bool is_plain_name(const std::string& path) {
            path != "..";
 }
 
+// The folder of a module that has one.
+std::string folder_of(const ConfigFields& module, const char* usual) {
+    std::string folder = module.text("path").value_or(usual);
+    if (!is_plain_name(folder)) module.refuse("path", "the name of a folder is expected");
+    return folder;
+}
+
+DenseModule::Function function_named(const ConfigFields& fields) {
+    const std::string path =
+        fields.text("activation_function").value_or("torch.nn.modules.activation.Tanh");
+    const std::string_view name = kind_of(path);
+    const bool is_torch = path.starts_with("torch.nn.");
+    if (is_torch && name == "Identity") return DenseModule::Function::identity;
+    if (is_torch && name == "Tanh") return DenseModule::Function::tanh;
+    fields.refuse("activation_function",
+                  "of the functions of torch.nn, Identity and Tanh are supported");
+}
+
+// Of the vector, not of each token's.
+void check_vector_name(const ConfigFields& fields, const char* key) {
+    if (fields.text(key).value_or("sentence_embedding") == "sentence_embedding") return;
+    fields.refuse(key, "only a linear of the pooled vector is supported");
+}
+
+DenseModule read_dense(const fs::path& directory, const std::string& folder) {
+    const fs::path file = directory / folder / "config.json";
+    const nlohmann::json document = parse_json(read_file(file, kMaxFileBytes), file.string());
+    const ConfigFields fields(document, file.string());
+    const auto size = [&](const char* key) {
+        const auto value = fields.integer(key, 1, kMaxIntermediate);
+        if (!value) fields.refuse(key, "a whole number is expected");
+        return *value;
+    };
+    check_vector_name(fields, "module_input_name");
+    check_vector_name(fields, "module_output_name");
+    return {folder, size("in_features"), size("out_features"),
+            fields.boolean("bias").value_or(true), function_named(fields)};
+}
+
+// A linear behind the pooling, as wide as what it reads. What it cannot be is a fault of vectors.
+void add_dense(const fs::path& directory, const ConfigFields& module, PoolingConfig& config) {
+    if (config.fault) return;
+    try {
+        DenseModule dense = read_dense(directory, folder_of(module, ""));
+        if (!config.dense.empty() && config.dense.back().out != dense.in) {
+            throw Error(ErrorKind::bad_data,
+                        fmt::format("{}: {} values go into a linear of {}", module.file_name(),
+                                    config.dense.back().out, dense.in));
+        }
+        config.dense.push_back(std::move(dense));
+    } catch (const Error& error) {
+        config.fault = Fault{ErrorKind::bad_data, error.what()};
+    }
+}
+
 // What modules.json says; the folder of the pooling module is left in `folder`.
 void read_modules(const fs::path& file, std::string& folder, PoolingConfig& config) {
     const nlohmann::json modules = parse_json(read_file(file, kMaxFileBytes), file.string());
@@ -64,6 +120,7 @@ void read_modules(const fs::path& file, std::string& folder, PoolingConfig& conf
         throw Error(ErrorKind::bad_data, file.string() + ": is not a list of modules");
     }
     config.normalize = false;
+    bool is_pooled = false;
     for (const nlohmann::json& module : modules) {
         const ConfigFields fields(module, file.string());
         const std::string type = fields.text("type").value_or("");
@@ -71,8 +128,11 @@ void read_modules(const fs::path& file, std::string& folder, PoolingConfig& conf
         if (kind == "Normalize") {
             config.normalize = true;
         } else if (kind == "Pooling") {
-            folder = fields.text("path").value_or(kUsualFolder);
-            if (!is_plain_name(folder)) fields.refuse("path", "the name of a folder is expected");
+            folder = folder_of(fields, kUsualFolder);
+            is_pooled = true;
+        } else if (kind == "Dense" && is_pooled && !*config.normalize &&
+                   type.starts_with("sentence_transformers.")) {
+            add_dense(file.parent_path(), fields, config);
         } else if (kind != "Transformer" && !config.fault) {
             config.fault =
                 unsupported(file, fmt::format("a module of type {}", quoted_for_message(type)));
@@ -90,6 +150,7 @@ bool asks_for(const ConfigFields& fields, const Mode& mode) {
 void read_pooling(const fs::path& file, PoolingConfig& config) {
     const nlohmann::json document = parse_json(read_file(file, kMaxFileBytes), file.string());
     const ConfigFields fields(document, file.string());
+    config.pools_prompts = fields.boolean("include_prompt").value_or(true);
     std::vector<const Mode*> modes;
     for (const Mode& mode : kModes) {
         if (asks_for(fields, mode)) modes.push_back(&mode);
@@ -102,6 +163,20 @@ void read_pooling(const fs::path& file, PoolingConfig& config) {
     config.fault = unsupported(file, what);
 }
 
+void read_prompts(const fs::path& file, PoolingConfig& config) {
+    const nlohmann::json document = parse_json(read_file(file, kMaxFileBytes), file.string());
+    const ConfigFields fields(document, file.string());
+    if (const auto prompts = fields.object("prompts")) {
+        for (const auto& [name, text] : prompts->json().items()) {
+            if (!text.is_string()) prompts->refuse(name.c_str(), "a text is expected");
+            config.prompts.emplace(name, text.get<std::string>());
+        }
+    }
+    config.default_prompt = fields.text("default_prompt_name").value_or("");
+    if (config.default_prompt.empty() || config.prompts.contains(config.default_prompt)) return;
+    fields.refuse("default_prompt_name", "there is no such prompt");
+}
+
 }  // namespace
 
 PoolingConfig read_pooling_config(const fs::path& directory) {
@@ -112,6 +187,8 @@ PoolingConfig read_pooling_config(const fs::path& directory) {
     }
     const fs::path pooling = directory / folder / "config.json";
     if (is_there(pooling)) read_pooling(pooling, config);
+    const fs::path prompts = directory / "config_sentence_transformers.json";
+    if (is_there(prompts)) read_prompts(prompts, config);
     return config;
 }
 

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kKinds = {"default", "linear",   "dynamic",     "llama3",
                                                     "yarn",    "longrope", "proportional"};
-constexpr double kMaxTheta = 1e15;
 constexpr double kMaxFactor = 1e6;
 
 struct Scaling {
@@ -123,13 +122,12 @@ void read_scaling(const ConfigFields& scaling, const RopeModel& model, RopeConfi
 
 }  // namespace
 
-RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
-                            double default_theta, const RopeModel& model,
-                            std::vector<std::string>& unused) {
+RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type, double theta,
+                            const RopeModel& model, std::vector<std::string>& unused) {
     const bool is_partial = reads_key(model.family, "partial_rotary_factor");
     RopeConfig rope;
     rope.partial_rotary_factor = model.family.partial_rotary;
-    rope.theta = fields.number("rope_theta", 1.0, kMaxTheta).value_or(default_theta);
+    rope.theta = theta;
     if (is_partial) {
         rope.partial_rotary_factor =
             fields.number("partial_rotary_factor", 1e-3, 1.0).value_or(rope.partial_rotary_factor);
@@ -171,6 +169,10 @@ std::string choose_rope_form(const FamilyDefaults& family, nlohmann::json& setti
     if (family.sliding_theta > 0.0) {
         if (!parameters["full_attention"].is_object()) parameters["full_attention"] = {};
         parameters["full_attention"].update(scaling);
+        if (family.scales_sliding_rope) {
+            if (!parameters["sliding_attention"].is_object()) parameters["sliding_attention"] = {};
+            parameters["sliding_attention"].update(scaling);
+        }
         settings.erase("rope_scaling");
         return {};
     }

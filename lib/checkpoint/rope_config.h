@@ -18,17 +18,17 @@ struct RopeModel {
     int64_t head_dim = 0;
 };
 
-// The settings of one kind of layer. `layer_type` ("full_attention", "sliding_attention") chooses
-// among settings nested by layer type. Keys that are not used go to `unused`, as
-// "rope_scaling.key". Throws bad_data for an unknown kind, a missing factor or a value outside sane
-// limits.
-RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type,
-                            double default_theta, const RopeModel& model,
-                            std::vector<std::string>& unused);
+// The settings of one kind of layer, whose theta is that of the scaling, else `theta`. `layer_type`
+// ("full_attention", "sliding_attention") chooses among settings nested by layer type. Keys that
+// are not used go to `unused`, as "rope_scaling.key". Throws bad_data for an unknown kind, a
+// missing factor or a value outside sane limits.
+RopeConfig read_rope_config(const ConfigFields& fields, const char* layer_type, double theta,
+                            const RopeModel& model, std::vector<std::string>& unused);
 
 // Where both forms are there, leaves the one that counts: rope_scaling, which was added to a
 // file that has rope_parameters. Where settings are nested by layer type, it is merged into those
-// of full attention. Returns a note for the user where something is lost; empty: nothing is.
+// of full attention, or of all layers as the family has it. Returns a note for the user where
+// something is lost; empty: nothing is.
 std::string choose_rope_form(const FamilyDefaults& family, nlohmann::json& settings);
 
 }  // namespace nvllm

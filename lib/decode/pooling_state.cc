@@ -62,11 +62,15 @@ void PoolingState::add(const ConstTensorView& rows) {
     num_rows_ += rows.dim(0);
 }
 
-Result<std::vector<float>> PoolingState::finish() {
+std::vector<float> PoolingState::mean() {
     NVLLM_CHECK(num_rows_ > 0, "no position was read");
     std::vector<float> vector = std::move(sum_);
-    if (params_.dimensions) vector.resize(static_cast<size_t>(*params_.dimensions));
     for (float& value : vector) value /= static_cast<float>(num_rows_);
+    return vector;
+}
+
+Result<std::vector<float>> PoolingState::finish(std::vector<float> vector) const {
+    if (params_.dimensions) vector.resize(static_cast<size_t>(*params_.dimensions));
     const bool finite =
         std::ranges::all_of(vector, [](float value) { return std::isfinite(value); });
     if (!finite) {

@@ -33,9 +33,13 @@ class PoolingState {
     // logits of the whole vocabulary. REQUIRES: positions come in order.
     void add(const ConstTensorView& rows);
 
-    // The vector; a fault (internal) if a value is NaN or infinite. REQUIRES: the last step of the
-    // prompt was added.
-    Result<std::vector<float>> finish();
+    // The mean of all rows that were added. REQUIRES: the last step of the prompt was added; called
+    // once.
+    std::vector<float> mean();
+    // What the parameters make of that mean, or of what was computed of it; a fault (internal) if a
+    // value is NaN or infinite.
+    Result<std::vector<float>> finish(std::vector<float> vector) const;
+    Result<std::vector<float>> finish() { return finish(mean()); }
 
   private:
     PoolingParams params_;

@@ -2,6 +2,7 @@
 #include "lib/engine/input_processor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -68,7 +69,7 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
       encoder_(config.encoder),
       generates_(config.generates),
       vocab_size_(static_cast<int32_t>(config.vocab_size)),
-      hidden_size_(config.hidden_size),
+      vector_size_(pooling.vector_size(config.hidden_size)),
       max_model_len_(max_model_len),
       scoring_(tokenizer_, config, pooling, score_tokens),
       conversations_(tokenizer_, config.model_type, chat_template),
@@ -169,7 +170,7 @@ std::optional<Fault> InputProcessor::bound_length(int32_t num_prompt_tokens,
 Result<Request> InputProcessor::process_pooling(const RequestInput& input) const {
     if (input.grammar || input.grammar_for_prompt)
         return fault("a vector of a text cannot be held to a grammar");
-    if (auto wrong = input.pooling->check(hidden_size_)) return *wrong;
+    if (auto wrong = input.pooling->check(vector_size_)) return *wrong;
     Request request;
     request.pooling = input.pooling;
     if (const auto* pair = std::get_if<TextPair>(&input.prompt)) {
@@ -178,7 +179,9 @@ Result<Request> InputProcessor::process_pooling(const RequestInput& input) const
         request.prompt_token_ids = std::move(encoded->ids);
         request.pooling->second_text = encoded->second_text;
     } else {
-        auto ids = prompt_ids(input);
+        const auto begun = with_prompt(input);
+        if (!begun) return begun.fault();
+        auto ids = prompt_ids(*begun ? **begun : input);
         if (!ids) return ids.fault();
         truncate(input, 0, *ids);
         request.prompt_token_ids = std::move(*ids);
@@ -187,6 +190,36 @@ Result<Request> InputProcessor::process_pooling(const RequestInput& input) const
     request.cache_salt = input.cache_salt;
     request.priority = input.priority;
     return request;
+}
+
+Result<std::optional<RequestInput>> InputProcessor::with_prompt(const RequestInput& input) const {
+    const auto* text = std::get_if<std::string>(&input.prompt);
+    if (text == nullptr && input.prompt_name) {
+        return fault("prompt_name: only a text can begin with a prompt", "prompt_name");
+    }
+    const std::string name = input.prompt_name.value_or(pooling_.default_prompt);
+    if (text == nullptr || name.empty() || input.pooling->values != PooledValues::hidden) {
+        return std::optional<RequestInput>();
+    }
+    const auto prompt = pooling_.prompts.find(name);
+    if (prompt == pooling_.prompts.end()) {
+        std::vector<std::string_view> known;
+        for (const auto& [other, unused] : pooling_.prompts) known.push_back(other);
+        return fault(fmt::format("prompt_name: this model has no prompt of that name, {}",
+                                 known.empty() ? "and no other"
+                                               : fmt::format("but {}", fmt::join(known, ", "))),
+                     "prompt_name");
+    }
+    if (prompt->second.empty()) return std::optional<RequestInput>();
+    if (!pooling_.pools_prompts) {
+        return fault(
+            "prompt_name: this model leaves its prompts out of the pooling (include_prompt), which "
+            "is not supported",
+            "prompt_name");
+    }
+    RequestInput begun = input;
+    begun.prompt = prompt->second + *text;
+    return std::optional(std::move(begun));
 }
 
 Result<EncodedPair> InputProcessor::pair_ids(const RequestInput& input,

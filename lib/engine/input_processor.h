@@ -35,6 +35,9 @@ struct RequestInput {
     // A vector of the prompt is wanted and no text: of what says how to go on nothing counts. See
     // InputProcessor::default_pooling().
     std::optional<PoolingParams> pooling;
+    // Of a text whose hidden states are pooled: which of the model's prompts it begins with, in
+    // place of the default one. Empty text: none.
+    std::optional<std::string> prompt_name;
     std::vector<std::string>
         bad_words;  // texts that are never written; added to sampling.bad_words as tokens
     std::string cache_salt;
@@ -112,6 +115,8 @@ class InputProcessor {
     // What the answer is held to; null without a grammar.
     Result<std::shared_ptr<const AnswerConstraintSource>> constraint(
         const RequestInput& input, std::span<const int32_t> prompt) const;
+    // The input with a prompt of the model before its text; empty: it stays as it is.
+    Result<std::optional<RequestInput>> with_prompt(const RequestInput& input) const;
     Result<EncodedPair> pair_ids(const RequestInput& input, const TextPair& pair) const;
 
     std::shared_ptr<const Tokenizer> tokenizer_;
@@ -122,7 +127,7 @@ class InputProcessor {
     bool encoder_;
     bool generates_;
     int32_t vocab_size_;
-    int64_t hidden_size_;
+    int64_t vector_size_;
     int32_t max_model_len_;
     TextScoring scoring_;
     ConversationRenderer conversations_;

@@ -93,6 +93,7 @@ TextScoring::TextScoring(std::shared_ptr<const Tokenizer> tokenizer, const Model
       label_function_(function_of(config.label_function)),
       token_ids_(tokens_named(tokenizer_.get(), token_names)),
       encoder_(config.encoder),
+      classifies_mean_(config.classifies_mean),
       makes_embeddings_(config.encoder || !config.generates || pooling.row || pooling.normalize),
       pooling_fault_(pooling.fault),
       has_template_(config.model_type == "qwen3") {
@@ -134,6 +135,7 @@ PoolingParams TextScoring::cross_encoder_pooling() const {
 PoolingParams TextScoring::class_pooling() const {
     PoolingParams params;
     params.kind = encoder_ ? PoolingKind::cls : PoolingKind::last;
+    if (classifies_mean_) params.kind = PoolingKind::mean;
     params.values = PooledValues::classes;
     params.function = label_function_;
     return params;

@@ -69,6 +69,7 @@ class TextScoring {
     ScoreFunction label_function_;
     std::vector<int32_t> token_ids_;  // whose logits are scores
     bool encoder_;
+    bool classifies_mean_;
     bool makes_embeddings_;  // and its authors say so
     std::optional<Fault> pooling_fault_;
     bool has_template_;

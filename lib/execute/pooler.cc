@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "kernels/context.h"
+#include "kernels/ops/elementwise.h"
+#include "lib/model/layers/scratch.h"
 
 namespace nvllm {
 
@@ -21,13 +23,37 @@ void Pooler::pool(const ForwardContext& batch, const TensorView& hidden, const B
     }
 }
 
-ConstTensorView Pooler::values(const ForwardContext& batch, PooledValues values,
+ConstTensorView Pooler::values(const ForwardContext& batch, const PoolingParams& params,
                                const TensorView& hidden) {
     const Context& context = *batch.context;
-    if (values == PooledValues::tokens) return host_.fetch(context, model_.head(batch, hidden));
+    if (params.values == PooledValues::tokens)
+        return host_.fetch(context, model_.head(batch, hidden));
     const ConstTensorView last = model_.last_hidden(batch, hidden);
-    if (values == PooledValues::hidden) return host_.fetch(context, last);
-    return host_.fetch(context, model_.classify(batch, last));
+    const bool is_of_hidden = params.values == PooledValues::hidden || params.classifies_mean();
+    return host_.fetch(context, is_of_hidden ? last : model_.classify(batch, last));
+}
+
+std::vector<float> Pooler::computed_of(const ForwardContext& batch, const PoolingParams& params,
+                                       std::vector<float> mean) {
+    if (params.classifies_mean()) return classes_of(batch, mean);
+    if (params.values == PooledValues::hidden) dense_.apply(*batch.context, mean);
+    return mean;
+}
+
+std::vector<float> Pooler::classes_of(const ForwardContext& batch, const std::vector<float>& row) {
+    const Context& context = *batch.context;
+    const ScratchArena::Scope scope(*context.scratch);
+    const auto width = static_cast<int64_t>(row.size());
+    const TensorView copy = take_values(context, DType::f32, {1, width});
+    ComputeDevice(context).copy_in(context.stream, copy.data, row.data(),
+                                   row.size() * sizeof(float));
+    TensorView hidden = copy;
+    if (context.activations != DType::f32) {
+        hidden = take_activations(context, {1, width});
+        ops::convert(context, copy, hidden);
+    }
+    const ConstTensorView classes = host_.fetch(context, model_.classify(batch, hidden));
+    return {classes.as<float>(), classes.as<float>() + classes.numel()};
 }
 
 void Pooler::pool_rows(const ForwardContext& batch, const TensorView& hidden,
@@ -37,11 +63,11 @@ void Pooler::pool_rows(const ForwardContext& batch, const TensorView& hidden,
     for (int64_t done = 0; done < wanted.count; done += max_rows_) {
         const ScratchArena::Scope scope(*batch.context->scratch);
         const int64_t count = std::min(max_rows_, wanted.count - done);
-        pooling.add(
-            values(batch, pooling.params().values, hidden.rows(wanted.first + done, count)));
+        pooling.add(values(batch, pooling.params(), hidden.rows(wanted.first + done, count)));
     }
     if (!ends) return;
-    Result<std::vector<float>> vector = pooling.finish();
+    Result<std::vector<float>> vector =
+        pooling.finish(computed_of(batch, pooling.params(), pooling.mean()));
     if (vector) {
         step.embedding = std::move(*vector);
     } else {

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "kernels/view.h"
 #include "lib/execute/host_rows.h"
 #include "lib/execute/worker_sequences.h"
+#include "lib/model/dense_modules.h"
 #include "lib/model/model.h"
 #include "lib/request/batch_plan.h"
 #include "lib/request/step_result.h"
@@ -15,9 +18,10 @@ namespace nvllm {
 
 class Pooler {
   public:
-    // Reads at most `max_rows` rows at a time. The model and `host` outlive it.
-    Pooler(Model& model, HostRows& host, int64_t max_rows)
-        : model_(model), host_(host), max_rows_(max_rows) {}
+    // Reads at most `max_rows` rows at a time. The model and `host` outlive it. `dense`: linears of
+    // pooled hidden states.
+    Pooler(Model& model, HostRows& host, int64_t max_rows, DenseModules dense = {})
+        : model_(model), host_(host), max_rows_(max_rows), dense_(std::move(dense)) {}
 
     // hidden [tokens, hidden]: rows of all entries, in their order. Sets the embedding or the fault
     // of entries with OutputKind::pooled.
@@ -30,12 +34,19 @@ class Pooler {
                    PoolingState& pooling, SequenceStep& step);
 
     // What the vector is made of, on the host. Rows of scratch.
-    ConstTensorView values(const ForwardContext& batch, PooledValues values,
+    ConstTensorView values(const ForwardContext& batch, const PoolingParams& params,
                            const TensorView& hidden);
+
+    // What is made of the mean of these values, before it is cut and normalised.
+    std::vector<float> computed_of(const ForwardContext& batch, const PoolingParams& params,
+                                   std::vector<float> mean);
+    // The values of classes of one row of hidden states.
+    std::vector<float> classes_of(const ForwardContext& batch, const std::vector<float>& row);
 
     Model& model_;
     HostRows& host_;
     int64_t max_rows_;
+    DenseModules dense_;
 };
 
 }  // namespace nvllm

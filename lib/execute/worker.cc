@@ -90,7 +90,7 @@ size_t Worker::scratch_bytes(Model& model, const LargestStep& step) {
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
                const ComputeDevice& device, std::unique_ptr<ModelProposer> proposer,
-               DraftShape drafts)
+               DraftShape drafts, DenseModules dense)
     : model_(std::move(model)),
       threads_(threads),
       device_(device),
@@ -106,7 +106,7 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       sequences_(model_->kv_groups().size(), model_->original_context() > 0, can_sample_on(device)),
       runner_(*model_, config, max_logit_rows(config.max_num_seqs), device),
       host_(device),
-      pooler_(*model_, host_, max_logit_rows(config.max_num_seqs)),
+      pooler_(*model_, host_, max_logit_rows(config.max_num_seqs), std::move(dense)),
       logits_(device, threads, sequences_, runner_, host_) {
     if (config.num_draft_states > 0) {
         states_.emplace(*model_, config, with_filler_block(config, device), kv_, device);

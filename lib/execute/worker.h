@@ -34,9 +34,10 @@ class Worker {
     // Reserves key-value blocks and scratch for the largest step. `threads` outlives the worker.
     // `device`: the one that the model's weights are on. `proposer`: proposes
     // tokens to each sequence that wants some, in that shape and on the CPU; null: none do.
+    // `dense`: linears of pooled hidden states.
     Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
            const ComputeDevice& device = {}, std::unique_ptr<ModelProposer> proposer = nullptr,
-           DraftShape drafts = {});
+           DraftShape drafts = {}, DenseModules dense = {});
     ~Worker();
 
     // Puts a step into the device's stream; on the CPU it is done on return. REQUIRES: plans come

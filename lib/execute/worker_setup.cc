@@ -8,6 +8,7 @@
 #include "lib/base/fault_points.h"
 #include "lib/base/log.h"
 #include "lib/execute/propose/proposer_methods.h"
+#include "lib/model/dense_modules.h"
 
 namespace nvllm {
 namespace {
@@ -59,9 +60,11 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     check_as_planned(options.directory, model->kv_groups(), setup.kv_groups,
                      model->config().vocab_size == setup.vocab_size);
     std::unique_ptr<ModelProposer> proposer = load_proposer(setup, *model, threads);
+    DenseModules dense = load_dense_modules(options, model->config().hidden_size);
     const double loaded_s = clock.now_s();
-    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads, device,
-                                           std::move(proposer), setup.proposer.shape);
+    auto worker =
+        std::make_unique<Worker>(std::move(model), setup.worker, threads, device,
+                                 std::move(proposer), setup.proposer.shape, std::move(dense));
     ready.weights_ms = (loaded_s - begin_s) * 1000.0;
     ready.worker_ms = (clock.now_s() - loaded_s) * 1000.0;
     return worker;

@@ -11,6 +11,7 @@
 #include "kernels/host/cpu_placement.h"
 #include "kernels/ops/open_backend.h"
 #include "lib/base/log.h"
+#include "lib/model/dense_modules.h"
 #include "lib/model/registry.h"
 #include "lib/model/stray_tensors.h"
 #include "lib/model/weights/checkpoint_source.h"
@@ -196,7 +197,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
             default_kv_type(quantization.get(), dtype),
             activation_type(device, dtype),
             model->kv_groups(),
-            model->weight_bytes(),
+            model->weight_bytes() + dense_module_bytes(options, config.hidden_size),
             checkpoint,
             model,
             device,

@@ -55,18 +55,21 @@ extern const FamilyRow kBert;
 extern const FamilyRow kRoberta;
 extern const FamilyRow kXlmRoberta;
 extern const FamilyRow kDistilBert;
+extern const FamilyRow kMpNet;
+extern const FamilyRow kModernBert;
 
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,     &kMistral,  &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,
-    &kQwen2,     &kMiMo,     &kQwen3,     &kQwen3Moe,   &kQwen3Next,  &kQwen35,
-    &kQwen35Moe, &kMixtral,  &kPhi3,      &kGemma,      &kGemma2,     &kGemma3,
-    &kGemma4,    &kGlm,      &kGlm4,      &kCohere2,    &kHunYuan,    &kNemotron,
-    &kOlmo2,     &kOlmo3,    &kExaone4,   &kSmolLm3,    &kGranite,    &kGraniteHybrid,
-    &kLfm2,      &kLfm2Moe,  &kInternLm3, &kErnie,      &kHelium,     &kGlm4Moe,
-    &kMiniMaxM2, &kQwen2Moe, &kGptOss,    &kDeepSeekV2, &kDeepSeekV3, &kGlm4MoeLite,
-    &kGpt2,      &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert,
+    &kLlama,      &kMistral,  &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,
+    &kQwen2,      &kMiMo,     &kQwen3,     &kQwen3Moe,   &kQwen3Next,  &kQwen35,
+    &kQwen35Moe,  &kMixtral,  &kPhi3,      &kGemma,      &kGemma2,     &kGemma3,
+    &kGemma4,     &kGlm,      &kGlm4,      &kCohere2,    &kHunYuan,    &kNemotron,
+    &kOlmo2,      &kOlmo3,    &kExaone4,   &kSmolLm3,    &kGranite,    &kGraniteHybrid,
+    &kLfm2,       &kLfm2Moe,  &kInternLm3, &kErnie,      &kHelium,     &kGlm4Moe,
+    &kMiniMaxM2,  &kQwen2Moe, &kGptOss,    &kDeepSeekV2, &kDeepSeekV3, &kGlm4MoeLite,
+    &kGpt2,       &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert, &kMpNet,
+    &kModernBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

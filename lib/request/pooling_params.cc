@@ -17,11 +17,11 @@ const char* pooling_kind_name(PoolingKind kind) {
     return "";
 }
 
-std::optional<Fault> PoolingParams::check(int64_t hidden_size) const {
-    if (!dimensions || (*dimensions >= 1 && *dimensions <= hidden_size)) return std::nullopt;
+std::optional<Fault> PoolingParams::check(int64_t vector_size) const {
+    if (!dimensions || (*dimensions >= 1 && *dimensions <= vector_size)) return std::nullopt;
     return Fault{ErrorKind::bad_data,
                  fmt::format("dimensions is {}; this model's vectors have 1 to {}", *dimensions,
-                             hidden_size)};
+                             vector_size)};
 }
 
 }  // namespace nvllm

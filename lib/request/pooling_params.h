@@ -40,12 +40,16 @@ struct PoolingParams {
     // The first position of the second of two texts, in models with token types; 0: one text.
     int32_t second_text = 0;
 
+    // Whether a head of classes reads the mean of hidden states, not one of them.
+    bool classifies_mean() const {
+        return values == PooledValues::classes && kind == PoolingKind::mean;
+    }
     // Whether positions before the last are read: then they must be computed, even if their keys
     // and values are cached.
     bool reads_early_positions() const { return kind != PoolingKind::last; }
 
     // The field that is out of range, with the range (bad_data); empty if all are in range.
-    std::optional<Fault> check(int64_t hidden_size) const;
+    std::optional<Fault> check(int64_t vector_size) const;
 };
 
 }  // namespace nvllm

@@ -1,6 +1,7 @@
-// BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020) and
-// DistilBERT (Sanh et al. 2019). Names come with or without the model's own in front, as the whole
-// model or its body was saved.
+// BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. 2020),
+// DistilBERT (Sanh et al. 2019) and MPNet (Song et al. 2020), whose blocks share a bias of scores
+// by distance. Names come with or without the model's own in front, as the whole model or its body
+// was saved.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,6 +69,19 @@ constexpr std::array<FamilyDefaults, 1> kDistilBertConfigs = {
       .own_keys = "is_decoder",
       .idle_keys = "sinusoidal_pos_embds"}}};
 
+constexpr std::array<FamilyDefaults, 1> kMpNetConfigs = {
+    {{.model_type = "mpnet",
+      .max_positions = 512,
+      .epsilon = 1e-12,
+      .activation = "gelu",
+      .epsilon_key = "layer_norm_eps",
+      .encoder = true,
+      .learned_positions = true,
+      .position_buckets = 32,
+      // From token 1 on, whatever the padding token's id.
+      .positions_after_pad = true,
+      .own_keys = "is_decoder relative_attention_num_buckets"}}};
+
 // What the parts of a block are called below the block's own name.
 struct BlockNames {
     const char* blocks;
@@ -91,6 +105,27 @@ constexpr BlockNames kDistilBertNames = {
     "attention.v_lin",   "attention.out_lin", "sa_layer_norm",
     "ffn.lin1",          "ffn.lin2",          "output_layer_norm"};
 
+constexpr BlockNames kMpNetNames = {"encoder.layer",      "attention.attn.q", "attention.attn.k",
+                                    "attention.attn.v",   "attention.attn.o", "attention.LayerNorm",
+                                    "intermediate.dense", "output.dense",     "output.LayerNorm"};
+
+// Distances of MPNet's biases in either direction, the last of them for all that are further away.
+constexpr int64_t kReach = 128;
+
+// The bucket of a position that lies `distance` after the query's: one for each of the 8 nearest on
+// either side, then 8 whose distances grow by the root of 2.
+int64_t bucket_of(int64_t distance) {
+    constexpr int64_t kBuckets = 16;  // of a side
+    constexpr int64_t kNearest = 8;
+    const int64_t side = distance > 0 ? kBuckets : 0;
+    const int64_t steps = std::abs(distance);
+    if (steps < kNearest) return side + steps;
+    // From 8 * 2^(n / 2) on, in whole numbers.
+    int64_t n = 0;
+    while (n < kBuckets - kNearest - 1 && steps * steps >= (int64_t{64} << (n + 1))) ++n;
+    return side + kNearest + n;
+}
+
 struct BertLoader {
     const ModelConfig& config;
     WeightSource& source;
@@ -111,6 +146,23 @@ struct BertLoader {
         norm.bias = source.read_placed(name + (old ? ".beta" : ".bias"), {config.hidden_size},
                                        WeightRole::bias);
         return norm;
+    }
+
+    // [heads, distances] out of the stored [buckets, heads].
+    Tensor position_bias(const std::string& name) const {
+        const int64_t heads = config.num_heads;
+        const Tensor stored = as_float32(
+            source, source.read(name, {config.position_buckets, heads}, WeightRole::matrix));
+        constexpr int64_t kColumns = 2 * kReach + 1;
+        Tensor bias = Tensor::allocate(DType::f32, {heads, kColumns});
+        if (!source.has_values()) return bias;
+        float* to = bias.mutable_view().as<float>();
+        for (int64_t head = 0; head < heads; ++head) {
+            for (int64_t distance = -kReach; distance <= kReach; ++distance) {
+                *to++ = stored.view().as<float>()[bucket_of(distance) * heads + head];
+            }
+        }
+        return source.placed(bias);
     }
 
     Attention attention(const std::string& block) const {
@@ -166,8 +218,12 @@ struct BertLoader {
                                               config.num_token_types, hidden);
         }
         parts.embedding_norm = norm(embeddings + "LayerNorm");
+        if (config.position_buckets > 0) {
+            parts.position_bias = position_bias(prefix + "encoder.relative_attention_bias.weight");
+        }
         for (int64_t index = 0; index < config.num_layers; ++index) {
             parts.blocks.push_back(block(prefix, index));
+            parts.blocks.back().attention.position_bias = parts.position_bias;
         }
         if (!config.labels.empty()) parts.classifier = classifier(prefix);
         return parts;
@@ -184,7 +240,7 @@ struct BertLoader {
         const int64_t hidden = config.hidden_size;
         ClassifierHead head;
         head.num_classes = static_cast<int64_t>(config.labels.size());
-        if (is_distilbert) head.function = ClassifierHead::Function::relu;
+        if (is_distilbert) head.function = MlpFunction{ops::Activation::relu};
         head.dense = load_head_linear(source, dense, hidden, hidden, true);
         head.classes = load_head_linear(source, classes, hidden, head.num_classes, true);
         return head;
@@ -225,10 +281,16 @@ std::unique_ptr<Model> make_distilbert(const ModelConfig& config, WeightSource& 
     return make(config, source, settings, kDistilBertNames);
 }
 
+std::unique_ptr<Model> make_mpnet(const ModelConfig& config, WeightSource& source,
+                                  const ModelSettings& settings) {
+    return make(config, source, settings, kMpNetNames);
+}
+
 // Of other tasks than embedding: its pooler, and heads that predict words or classes.
 bool is_of_other_task(const std::string& name, const ModelConfig&) {
-    constexpr std::array<std::string_view, 7> kPrefixes = {
-        "pooler.", "bert.pooler.", "roberta.pooler.", "cls.", "lm_head.", "vocab_", "classifier."};
+    constexpr std::array<std::string_view, 8> kPrefixes = {
+        "pooler.", "bert.pooler.", "roberta.pooler.", "mpnet.pooler.",
+        "cls.",    "lm_head.",     "vocab_",          "classifier."};
     return name.ends_with("embeddings.position_ids") ||
            std::ranges::any_of(kPrefixes,
                                [&](std::string_view prefix) { return name.starts_with(prefix); });
@@ -242,5 +304,6 @@ extern const FamilyRow kXlmRoberta = {"XLMRobertaModel", make_bert, kXlmRobertaC
                                       is_of_other_task};
 extern const FamilyRow kDistilBert = {"DistilBertModel", make_distilbert, kDistilBertConfigs,
                                       is_of_other_task};
+extern const FamilyRow kMpNet = {"MPNetModel", make_mpnet, kMpNetConfigs, is_of_other_task};
 
 }  // namespace nvllm

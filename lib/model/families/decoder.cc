@@ -33,7 +33,8 @@ CacheLayout layout_of(const DecoderBlock& block) {
     }
     layout.kv_heads = static_cast<int32_t>(block.attention.kv_heads);
     layout.head_dim = static_cast<int32_t>(block.attention.head_dim);
-    layout.window = block.attention.options.window;
+    // What is computed in one step has all its positions there.
+    if (block.attention.options.causal) layout.window = block.attention.options.window;
     return layout;
 }
 
@@ -96,6 +97,7 @@ class Decoder final : public Model {
         const TensorView hidden = take_activations(context, {batch.tokens(), config_.hidden_size});
         ops::embedding(context, parts_.token_embedding.view(), batch.token_ids,
                        parts_.embedding_scale, hidden);
+        if (parts_.embedding_norm) parts_.embedding_norm->apply(context, hidden, hidden);
         if (parts_.position_embedding.empty()) return hidden;
         const ScratchArena::Scope scope(*context.scratch);
         const TensorView learned = take_activations(context, {batch.tokens(), config_.hidden_size});
@@ -156,6 +158,7 @@ class Decoder final : public Model {
         size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
                        parts_.final_norm.bytes() + parts_.classifier.bytes() +
                        (parts_.tied ? 0 : parts_.head.bytes());
+        if (parts_.embedding_norm) bytes += parts_.embedding_norm->bytes();
         if (parts_.layer_inputs) bytes += parts_.layer_inputs->bytes();
         for (const DecoderBlock& block : parts_.blocks) bytes += block.bytes();
         return bytes;

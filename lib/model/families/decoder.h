@@ -17,6 +17,7 @@ namespace nvllm {
 struct DecoderParts {
     Tensor token_embedding;  // [vocab, hidden]
     float embedding_scale = 1.0f;
+    std::optional<Norm> embedding_norm;
     Tensor position_embedding;     // [max_positions, hidden]; empty where positions are rotary
     std::vector<Rotary> rotaries;  // blocks name theirs
     std::optional<LayerInputs> layer_inputs;  // which the blocks add

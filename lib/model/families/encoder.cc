@@ -72,7 +72,7 @@ class Encoder final : public Model {
     size_t weight_bytes() const override {
         size_t bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes() +
                        parts_.type_embedding.bytes() + parts_.embedding_norm.bytes() +
-                       parts_.classifier.bytes();
+                       parts_.position_bias.bytes() + parts_.classifier.bytes();
         for (const EncoderBlock& block : parts_.blocks) bytes += block.bytes();
         return bytes;
     }

@@ -18,6 +18,7 @@ struct EncoderParts {
     int64_t position_offset = 0;  // row of the first position
     Tensor type_embedding;        // [types, hidden]; may be empty
     Norm embedding_norm;
+    Tensor position_bias;  // that the blocks share; may be empty
     std::vector<EncoderBlock> blocks;
     ClassifierHead classifier;
 };

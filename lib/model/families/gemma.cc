@@ -56,6 +56,7 @@ constexpr std::array<FamilyDefaults, 2> kGemma3Configs = {{{.model_type = "gemma
                                                             .windows = Windows::all_but_nth,
                                                             .window = 4096,
                                                             .sliding_theta = 10000.0,
+                                                            .may_be_encoder = true,
                                                             .own_keys = kGemma3Keys},
                                                            {.model_type = "gemma3",
                                                             .vocab_size = 262208,
@@ -72,6 +73,7 @@ constexpr std::array<FamilyDefaults, 2> kGemma3Configs = {{{.model_type = "gemma
                                                             .window = 4096,
                                                             .sliding_theta = 10000.0,
                                                             .is_multi_part = true,
+                                                            .may_be_encoder = true,
                                                             .own_keys = kGemma3Keys}}};
 
 LlamaTraits gemma_traits() {

@@ -94,6 +94,7 @@ struct LlamaLoader {
         layer.has_output_gate = traits.attention_gate;
         layer.options.scale = static_cast<float>(config.attention_scale.value_or(plain_scale));
         layer.options.window = config.layer_windows[index];
+        layer.options.causal = !config.encoder;
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
         layer.query_key_value = query_key_value(name, in, index);
         layer.output = load_linear(source, {fmt::format("{}.{}", name, traits.attention_output),

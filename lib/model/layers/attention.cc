@@ -44,6 +44,7 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     ops::PagedAttentionOptions over_layer = options;
     over_layer.scales = kv_scales(layer);
     over_layer.sinks = sinks.view();
+    over_layer.position_bias = position_bias.view();
     over_layer.parents = batch.rows.parents;
     over_layer.tree_start_loc = batch.rows.tree_start_loc;
     ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_start_loc,

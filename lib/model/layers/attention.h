@@ -39,7 +39,10 @@ struct Attention {
     std::optional<int32_t> kv_layer;
     QueryKeyNorm norm_place = QueryKeyNorm::heads;
     ops::RopePairs rope_pairs = ops::RopePairs::halves;
-    Tensor sinks;            // float32 [heads], of ops::PagedAttentionOptions; empty: none
+    Tensor sinks;  // float32 [heads], of ops::PagedAttentionOptions; empty: none
+    // float32 [heads, distances], of ops::PagedAttentionOptions; empty: none. Layers may share it:
+    // bytes() has nothing of it.
+    Tensor position_bias;
     float key_scale = 1.0f;  // of a float8 cache
     float value_scale = 1.0f;
 

@@ -2,7 +2,6 @@
 #include "lib/model/layers/classifier_head.h"
 
 #include "kernels/error.h"
-#include "kernels/ops/activation.h"
 #include "kernels/ops/elementwise.h"
 #include "lib/model/layers/scratch.h"
 #include "lib/model/weights/dense.h"
@@ -10,10 +9,10 @@
 namespace nvllm {
 namespace {
 
-void apply_function(const Context& context, ClassifierHead::Function function,
+void apply_function(const Context& context, const std::optional<MlpFunction>& function,
                     const TensorView& x) {
-    if (function == ClassifierHead::Function::relu) {
-        ops::activation(context, ops::Activation::relu, x, x);
+    if (function) {
+        function->apply(context, x);
     } else {
         ops::soft_cap(context, 1.0f, x);  // 1 * tanh(x / 1)
     }
@@ -31,6 +30,7 @@ TensorView ClassifierHead::apply(const Context& context, const ConstTensorView& 
         const TensorView inner = take_activations(context, {rows, dense.out()});
         dense.apply(context, hidden, ops::MatmulOutput::overwrite, inner);
         apply_function(context, function, inner);
+        if (norm) norm->apply(context, inner, inner);
         input = inner;
     }
     classes.apply(context, input, ops::MatmulOutput::overwrite, values);

@@ -46,6 +46,13 @@ Result<std::optional<int32_t>> read_truncation(const Json& body) {
     return field_fault("truncate_prompt_tokens", "must be an integer of at least -1");
 }
 
+Result<std::optional<std::string>> read_prompt_name(const Json& body) {
+    const Json name = body.value("prompt_name", Json());
+    if (name.is_null()) return std::optional<std::string>();
+    if (name.is_string()) return std::optional(name.get<std::string>());
+    return field_fault("prompt_name", "must be a text");
+}
+
 Result<bool> wants_base64(const Json& body) {
     const Json format = body.value("encoding_format", Json());
     if (format.is_null() || format == "float") return false;
@@ -69,12 +76,15 @@ Result<EmbeddingRequest> read_embedding_request(Json body, const PoolingParams& 
     if (auto fault = read_pooling(body, pooling)) return *fault;
     const auto truncation = read_truncation(body);
     if (!truncation) return truncation.fault();
+    const auto prompt_name = read_prompt_name(body);
+    if (!prompt_name) return prompt_name.fault();
     auto texts = split_prompts(body.value("input", Json()), "input", limits);
     if (!texts) return texts.fault();
     for (const Json& text : *texts) {
         RequestInput& input = request.inputs.emplace_back();
         input.pooling = pooling;
         input.truncate_prompt_tokens = *truncation;
+        input.prompt_name = *prompt_name;
         std::string as_given;
         if (auto fault = set_prompt(text, "input", input, as_given)) return *fault;
     }

@@ -16,8 +16,8 @@ struct EmbeddingRequest {
     std::vector<std::string> ignored;  // fields that do nothing
 };
 
-// Fields of the OpenAI API, plus `pooling` (last, mean, cls) and `normalize`; `defaults` hold if
-// these are absent. Faults name the field.
+// Fields of the OpenAI API, plus `pooling` (last, mean, cls), `normalize` and `prompt_name`;
+// `defaults` hold if the first two are absent. Faults name the field.
 Result<EmbeddingRequest> read_embedding_request(nlohmann::ordered_json body,
                                                 const PoolingParams& defaults,
                                                 const RequestLimits& limits);

@@ -331,6 +331,12 @@ void add_answers(Parameters& table) {
           boolean(),
           {},
           "Vectors of length 1; as the model's authors have it when absent."},
+         {"prompt_name",
+          kEmbedding,
+          text(),
+          {},
+          "Which of the prompts in config_sentence_transformers.json texts begin with; empty: "
+          "none; when absent the one that the file names as default."},
          {"cache_salt",
           kGeneration | kComparison,
           text(),

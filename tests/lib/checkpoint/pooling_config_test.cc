@@ -81,9 +81,94 @@ TEST_CASE("pooling config: what is not supported is a fault of embeddings, not o
               .find("more than one") != std::string::npos);
     CHECK(fault_of(nullptr, {{"pooling_mode", "attention"}}).find("another name") !=
           std::string::npos);
-    CHECK(fault_of({kTransformer, kPooling, module_of("Dense", "2_Dense")},
-                   {{"pooling_mode_cls_token", true}})
-              .find("Dense") != std::string::npos);
+    // Linears of tokens, of vectors that are normalised already, and of others' code.
+    const json cls = {{"pooling_mode_cls_token", true}};
+    const json dense = module_of("Dense", "3_Dense");
+    json foreign = dense;
+    foreign["type"] = "pylate.models.Dense.Dense";
+    for (const json& modules :
+         {json{kTransformer, dense, kPooling}, json{kTransformer, kPooling, kNormalize, dense},
+          json{kTransformer, kPooling, foreign}}) {
+        CHECK(fault_of(modules, cls).find("Dense") != std::string::npos);
+    }
+}
+
+// A model with these linears behind its pooling.
+PoolingConfig read_linears(const std::vector<json>& linears) {
+    const test::TemporaryFolder directory;
+    json modules = {kTransformer, kPooling};
+    for (size_t i = 0; i < linears.size(); ++i) {
+        const std::string folder = std::to_string(i + 2) + "_Dense";
+        modules.push_back(module_of("Dense", folder));
+        directory.write(std::filesystem::path(folder) / "config.json", linears[i].dump());
+    }
+    modules.push_back(kNormalize);
+    directory.write("modules.json", modules.dump());
+    return read_pooling_config(directory.path());
+}
+
+TEST_CASE("pooling config: linears behind the pooling") {
+    const PoolingConfig config =
+        read_linears({{{"in_features", 32},
+                       {"out_features", 96},
+                       {"bias", false},
+                       {"activation_function", "torch.nn.modules.linear.Identity"}},
+                      {{"in_features", 96},
+                       {"out_features", 20},
+                       {"module_input_name", "sentence_embedding"},
+                       {"module_output_name", nullptr},
+                       {"activation_function", "torch.nn.modules.activation.Tanh"}}});
+    CHECK_FALSE(config.fault);
+    CHECK(config.normalize == true);
+    REQUIRE(config.dense.size() == 2);
+    CHECK(config.dense[0].folder == "2_Dense");
+    CHECK(config.dense[0].in == 32);
+    CHECK(config.dense[0].out == 96);
+    CHECK_FALSE(config.dense[0].bias);
+    CHECK(config.dense[0].function == DenseModule::Function::identity);
+    CHECK(config.dense[1].bias);
+    CHECK(config.dense[1].function == DenseModule::Function::tanh);
+    CHECK(config.vector_size(32) == 20);
+    CHECK(PoolingConfig().vector_size(32) == 32);
+}
+
+TEST_CASE("pooling config: linears that are not supported are a fault of embeddings") {
+    const json linear = {{"in_features", 32}, {"out_features", 32}};
+    const std::vector<std::pair<json, const char*>> changes = {
+        {{{"activation_function", "torch.nn.modules.activation.GELU"}}, "Identity and Tanh"},
+        {{{"activation_function", "my.Identity"}}, "Identity and Tanh"},
+        {{{"module_input_name", "token_embeddings"}}, "pooled vector"},
+        {{{"in_features", nullptr}}, "in_features"},
+        {{{"out_features", 0}}, "out_features"},
+        {{{"in_features", 31}}, "32 values go into a linear of 31"}};
+    for (const auto& [change, reason] : changes) {
+        CAPTURE(change.dump());
+        json changed = linear;
+        changed.update(change);
+        const PoolingConfig config = read_linears({linear, changed});
+        REQUIRE(config.fault);
+        CHECK(config.fault->message.find(reason) != std::string::npos);
+        CHECK(config.vector_size(32) == 32);
+    }
+}
+
+TEST_CASE("pooling config: prompts of texts") {
+    const auto read_prompts = [](const json& file) {
+        const test::TemporaryFolder directory;
+        directory.write("config_sentence_transformers.json", file.dump());
+        return read_pooling_config(directory.path());
+    };
+    const json prompts = {{"query", "search: "}, {"document", ""}};
+    const PoolingConfig config =
+        read_prompts({{"prompts", prompts}, {"default_prompt_name", "query"}});
+    CHECK(config.prompts.size() == 2);
+    CHECK(config.prompts.at("query") == "search: ");
+    CHECK(config.default_prompt == "query");
+    CHECK(config.pools_prompts);
+    CHECK(read_prompts({{"default_prompt_name", nullptr}}).prompts.empty());
+    CHECK_THROWS_AS(read_prompts({{"prompts", prompts}, {"default_prompt_name", "other"}}), Error);
+    CHECK_THROWS_AS(read_prompts({{"prompts", {{"query", 5}}}}), Error);
+    CHECK_FALSE(read(nullptr, {{"pooling_mode", "mean"}, {"include_prompt", false}}).pools_prompts);
 }
 
 TEST_CASE("pooling config: broken files, and paths that lead elsewhere") {

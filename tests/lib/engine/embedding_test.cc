@@ -19,7 +19,8 @@ namespace {
 
 const std::filesystem::path kEmbeddings = test::source_path("tests/fixtures/embeddings");
 const std::filesystem::path kFamilies = test::source_path("tests/fixtures/families");
-constexpr std::array<const char*, 3> kEncoders = {"bert", "roberta", "distilbert"};
+constexpr std::array<const char*, 6> kEncoders = {"bert",       "roberta", "distilbert",
+                                                  "modernbert", "mpnet",   "embeddinggemma"};
 constexpr std::array<const char*, 4> kDecoders = {"gemma3", "gpt2", "llama", "qwen3"};
 constexpr std::array<PoolingKind, 3> kKinds = {PoolingKind::last, PoolingKind::mean,
                                                PoolingKind::cls};
@@ -337,6 +338,71 @@ TEST_CASE("embeddings: texts are cut as the model's own tokenizer does, special 
 
 void copy_model(const std::filesystem::path& model, const test::TemporaryFolder& folder) {
     std::filesystem::copy(model, folder.path(), std::filesystem::copy_options::recursive);
+}
+
+TEST_CASE("embeddings: linears behind the pooling say how long vectors are") {
+    const EngineConfig config = config_of(kEmbeddings / "embeddinggemma");
+    Engine engine(config);
+    const auto size = [&](std::optional<int32_t> dimensions) {
+        return embed(engine, embedding_of({5, 6}, {.dimensions = dimensions})).embedding.size();
+    };
+    CHECK(size({}) == 20);
+    CHECK(size(20) == 20);
+    CHECK(size(3) == 3);
+    CHECK_FALSE(engine.prepare(embedding_of({5}, {.dimensions = 21})).ok());
+    // Also in a process of their own, and with random weights.
+    EngineConfig isolated = config;
+    isolated.compute.isolation = Isolation::process;
+    Engine other(isolated);
+    const RequestInput input = embedding_of({5, 6, 7}, {.kind = PoolingKind::mean});
+    CHECK(embed(other, input).embedding == embed(engine, input).embedding);
+    const test::TemporaryFolder folder;
+    copy_model(kEmbeddings / "embeddinggemma", folder);
+    EngineConfig dummy = config_of(folder.path());
+    std::filesystem::remove(folder.path() / "2_Dense" / "model.safetensors");
+    CHECK_THROWS_WITH_AS(Engine{dummy}, doctest::Contains("2_Dense"), Error);
+    dummy.model.load_format = "dummy";
+    Engine made_up(dummy);
+    CHECK(embed(made_up, input).embedding.size() == 20);
+    folder.write("2_Dense/config.json", R"({"in_features": 30, "out_features": 44})");
+    CHECK_THROWS_WITH_AS(Engine{dummy}, doctest::Contains("in_features is 30"), Error);
+}
+
+TEST_CASE("embeddings: texts begin with the prompts of their kind") {
+    const test::TemporaryFolder folder;
+    copy_model(kEmbeddings / "bert", folder);
+    const std::filesystem::path prompts = "config_sentence_transformers.json";
+    folder.write(prompts, R"({"prompts": {"query": "who sat ", "document": ""}})");
+    const auto ids_of = [&](Engine& engine, std::optional<std::string> name) -> Ids {
+        RequestInput input = embedding_of({}, {});
+        input.prompt = "on the mat";
+        input.prompt_name = std::move(name);
+        const auto request = engine.prepare(input);
+        return request ? request->prompt_token_ids : Ids{};
+    };
+    Engine engine(config_of(folder.path()));
+    const Ids plain = engine.tokenizer()->encode("on the mat");
+    const Ids begun = engine.tokenizer()->encode("who sat on the mat");
+    CHECK(ids_of(engine, std::nullopt) == plain);
+    CHECK(ids_of(engine, "document") == plain);
+    CHECK(ids_of(engine, "query") == begun);
+    RequestInput input = embedding_of({}, {});
+    input.prompt = "a";
+    input.prompt_name = "passage";
+    const auto refused = engine.prepare(input);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.fault().message.find("but document, query") != std::string::npos);
+    input.prompt = Ids{5};
+    CHECK_FALSE(engine.prepare(input).ok());
+
+    folder.write(prompts, R"({"prompts": {"query": "who sat "}, "default_prompt_name": "query"})");
+    Engine with_default(config_of(folder.path()));
+    CHECK(ids_of(with_default, std::nullopt) == begun);
+    CHECK(ids_of(with_default, "") == plain);
+    folder.write("1_Pooling/config.json", R"({"pooling_mode": "mean", "include_prompt": false})");
+    Engine without(config_of(folder.path()));
+    CHECK(ids_of(without, std::nullopt) == Ids{});
+    CHECK(ids_of(without, "") == plain);
 }
 
 TEST_CASE("embeddings: the defaults are those of the model's authors, else by kind of model") {

@@ -84,8 +84,9 @@ void check_values(const std::string& name, const EngineConfig& config) {
 }
 
 TEST_CASE("scores: the values of each kind of head are those of transformers") {
-    for (const char* name : {"bert", "bert_classes", "roberta", "xlm_roberta", "distilbert",
-                             "qwen3", "qwen3_tokens"}) {
+    for (const char* name :
+         {"bert", "bert_classes", "roberta", "xlm_roberta", "distilbert", "mpnet", "modernbert",
+          "modernbert_classes", "qwen3", "qwen3_tokens"}) {
         CAPTURE(name);
         check_values(name, config_of(kRerankers / name));
     }

@@ -13,7 +13,8 @@ namespace {
 
 const std::filesystem::path kEmbeddings = test::source_path("tests/fixtures/embeddings");
 const std::filesystem::path kFamilies = test::source_path("tests/fixtures/families");
-constexpr std::array<const char*, 3> kEncoders = {"bert", "roberta", "distilbert"};
+constexpr std::array<const char*, 6> kEncoders = {"bert",       "roberta", "distilbert",
+                                                  "modernbert", "mpnet",   "embeddinggemma"};
 constexpr std::array<const char*, 4> kDecoders = {"gemma3", "gpt2", "llama", "qwen3"};
 
 // A prompt of a reference and its last hidden states.

@@ -78,6 +78,9 @@ std::string text_of(const ModelConfig& config) {
                         config.shared_expert_intermediate_size, config.num_expert_groups,
                         config.expert_groups_per_token, config.expert_weight_scale,
                         config.swiglu_alpha, config.swiglu_limit);
+    text += fmt::format(" {} {} {} {} {} {}", config.encoder, config.classifies_mean,
+                        config.classifier_bias, config.classifier_activation, config.norm_bias,
+                        config.position_buckets);
     return text + fmt::format(" {} {} {} {} {}", fmt::join(config.eos_token_ids, ","),
                               config.bos_token_id.value_or(-1), config.quantized,
                               config.sliding_rope ? text_of(*config.sliding_rope) : "",
