@@ -141,7 +141,7 @@ std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
 }
 
 // Heads that predict words or classes.
-bool is_of_other_task(const std::string& name) {
+bool is_of_other_task(const std::string& name, const ModelConfig&) {
     return name.starts_with("head.") || name.starts_with("decoder.") ||
            name.starts_with("classifier.");
 }
