@@ -2,6 +2,7 @@
 #include "lib/schedule/speculation/draft_lengths.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -22,6 +23,8 @@ constexpr double kNextRank = 0.75;
 constexpr double kFadesOne = 0.95;
 constexpr double kFadesAll = 0.98;
 constexpr double kTrialShare = 0.01;
+// Chances that are told apart.
+constexpr double kLikelihoods = 8.0;
 // A trial that took longer, in steps without drafts, was interrupted by something else.
 constexpr double kDearestTrial = 4.0;
 // A trial of a model's drafts is not expected to take longer, in the same.
@@ -129,12 +132,14 @@ void DraftLengths::list_tree_offers(std::span<const DraftCandidate> candidates) 
         const double better =
             (history.recently_right + kWeightOfAll) / (history.recently_expected + kWeightOfAll);
         for (int32_t draft = 0; draft < candidates[i].most; ++draft) {
-            offers_.push_back({std::min(1.0, better * chances[static_cast<size_t>(draft)]), i});
+            offers_.push_back({std::min(1.0, better * chances[static_cast<size_t>(draft)]), i,
+                               history.num_accepted + draft});
         }
     }
 }
 
-// Likeliest first. Every draft of a sequence is less likely than the one before it.
+// Likeliest first. Every draft of a sequence is less likely than the one before it. A few sequences
+// that were lucky would else get all drafts, and the others be all that is left of a batch.
 void DraftLengths::list_offers(std::span<const DraftCandidate> candidates) {
     offers_.clear();
     if (is_tree_) list_tree_offers(candidates);
@@ -143,10 +148,12 @@ void DraftLengths::list_offers(std::span<const DraftCandidate> candidates) {
         double chance = 1.0;
         for (int32_t draft = 0; draft < candidates[i].most; ++draft) {
             chance *= each;
-            offers_.push_back({chance, i});
+            offers_.push_back({chance, i, candidates[i].history->num_accepted + draft});
         }
     }
-    std::ranges::stable_sort(offers_, std::ranges::greater{}, &Offer::chance);
+    std::ranges::stable_sort(offers_, {}, [](const Offer& offer) {
+        return std::pair(-std::lround(offer.chance * kLikelihoods), offer.ahead);
+    });
 }
 
 DraftLengths::Best DraftLengths::find_best(int32_t num_tokens, double plain_ms) const {

@@ -1,8 +1,9 @@
 // How many drafts the sequences of a step get, so that it makes the most tokens in its time.
 //
 // A step of b sequences makes b tokens, and of a sequence with k drafts a + a^2 + ... + a^k more,
-// where a is how often its drafts were right. The drafts that are likeliest right come first, as
-// many as give the most tokens a millisecond by the times of steps (StepTimes). Without a gain of a
+// where a is how often its drafts were right. The drafts that are likeliest right come first, of
+// those that are about as likely the ones of sequences that drafts have helped least, as many as
+// give the most tokens a millisecond by the times of steps (StepTimes). Without a gain of a
 // few percent there are none: under load, and for texts that cannot be guessed.
 //
 // Drafts of a tree come most confident first. How often the first of them was right, the second,
@@ -70,6 +71,7 @@ class DraftLengths {
     struct Offer {
         double chance;  // that it is accepted, with all before it
         uint32_t candidate;
+        int32_t ahead;  // drafts of the sequence that were accepted or come before it
     };
     struct Best {
         size_t num_drafts = 0;
