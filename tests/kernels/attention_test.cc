@@ -58,8 +58,10 @@ bool matches_reference(const Shape& shape, const Text& text, int64_t first,
                 return static_cast<size_t>((p * shape.kv_heads + kv_head) * shape.head_dim + d);
             };
             const auto row = queries.begin() + (t * shape.heads + h) * shape.head_dim;
-            const int64_t visible =
+            const int64_t in_window =
                 options.window > 0 ? std::max<int64_t>(0, t + 1 - options.window) : 0;
+            const int64_t visible =
+                options.chunk > 0 ? t / options.chunk * options.chunk : in_window;
             const int64_t end = options.causal ? t + 1 : text.length;
             reference::Masks masks;
             if (options.sinks.data != nullptr) masks.sink = options.sinks.as<float>()[h];
@@ -107,6 +109,31 @@ TEST_CASE("attention matches the reference for all types, head sizes and options
                     CHECK(matches_reference(
                         shape, text, 149, options,
                         Step{shape, 16, options}.run(machine, {&text}, {150}, {1})));
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE("a query sees nothing of earlier chunks, however the prompt is cut") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType dtype : testing::kFloatTypes) {
+            // Within a tile, over several, and over a segment.
+            for (const int64_t chunk : {1, 13, 64, 100, 600}) {
+                const Shape shape{4, 2, 24, dtype};
+                PagedAttentionOptions options{0.2f};
+                options.chunk = chunk;
+                CAPTURE(chunk);
+                const Text text(shape, 1300, 12);
+                const std::vector<float> whole =
+                    Step{shape, 16, options}.run(machine, {&text}, {1300}, {1300});
+                CHECK(matches_reference(shape, text, 0, options, whole));
+                for (const int64_t count : {1, 7, 200}) {
+                    CHECK(testing::same_bits(
+                        Step{shape, 8, options}.run(machine, {&text}, {1300}, {count}),
+                        last_rows(whole, shape, count)));
                 }
             }
         }

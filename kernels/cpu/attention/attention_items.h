@@ -74,6 +74,7 @@ struct AttentionBatch {
     }
     // The first position that a query at `position` sees.
     int64_t first_visible(int64_t position) const {
+        if (options.chunk > 0) return position - position % options.chunk;
         return options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
     }
     int64_t num_segments(int64_t sequence) const {

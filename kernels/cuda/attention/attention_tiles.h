@@ -47,6 +47,7 @@ struct AttentionCall {
     int head_dim;
     int block_shift;  // log2 of the block size
     int window;
+    int chunk;
     bool causal;
     float soft_cap;    // 0: off
     float cap_factor;  // scale / soft_cap
@@ -72,6 +73,7 @@ struct Visible {
 __device__ __forceinline__ Visible visible_positions(const AttentionCall& call, int position,
                                                      int context) {
     const int end = call.causal ? position + 1 : context;
+    if (call.chunk > 0) return {position - position % call.chunk, end};
     const int first = call.window > 0 ? position + 1 - call.window : 0;
     return {first > 0 ? first : 0, end};
 }
