@@ -31,7 +31,7 @@ def is_decoder(config):
 
 def kinds(config):
     """The layers whose types follow each other, so that few layers have all of them."""
-    types = config.get("layer_types")
+    types = config.get("layer_types") or config.get("layers_block_type")
     if not types:
         return None
     first = {}
@@ -40,16 +40,21 @@ def kinds(config):
     return max(first.values()) + 1
 
 
+def num_layers(part):
+    return part.get("num_hidden_layers") or part.get("n_layer") or len(part["layers_block_type"])
+
+
 def shrunk(config, options):
     made = json.loads(json.dumps(config))
     part = text_part(made)
-    key = "num_hidden_layers" if "num_hidden_layers" in part else "n_layer"
-    layers, all_layers = max(options.layers, kinds(part) or 0), part[key]
+    layers, all_layers = max(options.layers, kinds(part) or 0), num_layers(part)
     layers = min(layers, all_layers)
     for name, value in part.items():
         if isinstance(value, list) and len(value) == all_layers:
             part[name] = value[:layers]
-    part[key] = layers
+    for name in ("num_hidden_layers", "n_layer"):
+        if name in part:
+            part[name] = layers
     for name in EXPERTS:
         if isinstance(part.get(name), int):
             part[name] = min(part[name], options.experts)
@@ -101,7 +106,7 @@ def number(value):
 
 def row(config, planned):
     part = text_part(config)
-    layers = part.get("num_hidden_layers") or part["n_layer"]
+    layers = num_layers(part)
     hidden = part.get("hidden_size") or part["n_embd"]
     tokens = sum(group["bytes_per_token"] for group in planned["kv_groups"])
     states = sum(group.get("bytes_per_state", 0) for group in planned["kv_groups"])

@@ -58,9 +58,9 @@ void rope(const Context& context, const ConstTensorView& cosines, const ConstTen
 }
 
 void position_factors(const Context&, const ConstTensorView& positions, float beta,
-                      int64_t original, const TensorView& factors) {
+                      int64_t original, int64_t offset, const TensorView& factors) {
     for (int64_t token = 0; token < factors.dim(0); ++token) {
-        const int64_t turns = positions.as<int32_t>()[token] / original;
+        const int64_t turns = (positions.as<int32_t>()[token] + offset) / original;
         factors.as<float>()[token] =
             1.0f + beta * static_cast<float>(std::log(1.0 + static_cast<double>(turns)));
     }

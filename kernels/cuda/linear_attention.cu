@@ -95,14 +95,15 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
     gates_kernel(Rows<const T> a, Rows<const T> b, bool has_b, const float* __restrict__ a_log,
-                 const float* __restrict__ dt_bias, float* decay, float* update) {
+                 const float* __restrict__ dt_bias, float least_step, float* decay, float* update) {
     gpu::wait_for_work_before();
     const int64_t heads = a.layout.width;
     const int64_t head = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
     if (head >= heads) return;
     const int64_t token = blockIdx.x;
     const float x = gpu::to_float(a.row(token)[head]) + dt_bias[head];
-    const float step = x > 20.0f ? x : log1pf(expf(x));
+    float step = x > 20.0f ? x : log1pf(expf(x));
+    if (step < least_step) step = least_step;
     decay[token * heads + head] = expf(-expf(a_log[head]) * step);
     update[token * heads + head] =
         has_b ? 1.0f / (1.0f + expf(-gpu::to_float(b.row(token)[head]))) : step;
@@ -233,8 +234,8 @@ void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, fl
 }
 
 void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                 const TensorView& decay, const TensorView& update) {
+                 const ops::GateWeights& weights, const TensorView& decay,
+                 const TensorView& update) {
     if (a.numel() == 0) return;
     const uint32_t threads = threads_for(a.dim(1));
     with_float_type(a.dtype, [&](auto element) {
@@ -246,7 +247,8 @@ void state_gates(const Context& context, const ConstTensorView& a, const ConstTe
                         .stream = context.stream,
                         .overlaps = true},
             rows_of<T>(a), b.rank > 0 ? rows_of<T>(b) : rows_of<T>(a), b.rank > 0,
-            a_log.as<float>(), dt_bias.as<float>(), decay.as<float>(), update.as<float>());
+            weights.a_log.as<float>(), weights.dt_bias.as<float>(), weights.least_step,
+            decay.as<float>(), update.as<float>());
     });
 }
 

@@ -108,10 +108,10 @@ __global__ void __launch_bounds__(kMaxThreads)
 
 __global__ void __launch_bounds__(kMaxThreads)
     position_factors_kernel(const int32_t* __restrict__ positions, int64_t count, float beta,
-                            int64_t original, float* __restrict__ factors) {
+                            int64_t original, int64_t offset, float* __restrict__ factors) {
     const int64_t token = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (token >= count) return;
-    const double turns = static_cast<double>(positions[token] / original);
+    const double turns = static_cast<double>((positions[token] + offset) / original);
     factors[token] = 1.0f + beta * static_cast<float>(log(1.0 + turns));
 }
 
@@ -151,14 +151,14 @@ void rope(const Context& context, const ConstTensorView& cosines, const ConstTen
 }
 
 void position_factors(const Context& context, const ConstTensorView& positions, float beta,
-                      int64_t original, const TensorView& factors) {
+                      int64_t original, int64_t offset, const TensorView& factors) {
     const int64_t count = factors.dim(0);
     if (count == 0) return;
     gpu::launch(position_factors_kernel,
                 gpu::Launch{.grid = {blocks_for(count, kMaxThreads)},
                             .block = {kMaxThreads},
                             .stream = context.stream},
-                positions.as<int32_t>(), count, beta, original, factors.as<float>());
+                positions.as<int32_t>(), count, beta, original, offset, factors.as<float>());
 }
 
 }  // namespace nvllm::cuda

@@ -64,8 +64,8 @@ void check_sequences(const Context& context, const ConstTensorView& queries,
 void check_trees(const Context& context, const ConstTensorView& queries,
                  const ConstTensorView& seq_lens, const PagedAttentionOptions& options) {
     const bool on_device = context.device.kind != DeviceKind::cpu;
-    NVLLM_CHECK(options.causal && !(on_device && options.window > 0),
-                "paged_attention: a tree is of causal attention, and without a window on a device");
+    NVLLM_CHECK(options.causal && !(on_device && options.window + options.chunk > 0),
+                "paged_attention: a tree is of causal attention, and on a device without a window");
     if (options.tree_start_loc.data == nullptr) {
         check_vector(context, options.parents, DType::i32, queries.dim(0),
                      "paged_attention parents");
@@ -112,6 +112,8 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
                      const ConstTensorView& block_tables, const PagedAttentionOptions& options,
                      const TensorView& out) {
     const BackendOps* device = module_ops(context, "paged_attention");
+    NVLLM_CHECK(options.chunk == 0 || (options.causal && options.window == 0),
+                "paged_attention: chunks are of causal attention without a window");
     check_rows(context, queries, 3, "paged_attention");
     NVLLM_CHECK(queries.rank == 3, "paged_attention: queries " + queries.describe());
     check_keys(context, queries, key_cache);

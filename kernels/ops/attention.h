@@ -29,13 +29,16 @@ struct PagedAttentionOptions {
     // int32 [rows of all trees], of each row the row of its sequence's tree that it follows, which
     // comes before it, or -1. A row then sees what was cached before the tree, the rows it descends
     // from, and itself. Sequences with trees of more than kMaxTreeRows rows are texts, and so is
-    // one where each row follows the one before. Causal attention; without a window, on a device.
+    // one where each row follows the one before. Causal attention; on a device without a
+    // window and chunks.
     // data == nullptr: all are texts.
     ConstTensorView parents = {};
     // int32 [sequences + 1]: where the rows of each sequence's tree begin in `parents`. They end
     // with the sequence; some of them may be cached already, and some queries may lie before them.
     // data == nullptr: as query_start_loc. On a device it is always so.
     ConstTensorView tree_start_loc = {};
+    // A query sees positions from the last multiple of it on (Llama 4); 0: all. Not with a window.
+    int64_t chunk = 0;
 };
 
 // For every sequence s and every query row t of it at position p: softmax over the cached positions

@@ -67,20 +67,19 @@ void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, fl
 }
 
 void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                 const TensorView& decay, const TensorView& update) {
+                 const GateWeights& weights, const TensorView& decay, const TensorView& update) {
     constexpr const char* kOp = "state_gates";
     const BackendOps* device = module_ops(context, kOp);
     check_rows(context, a, 2, kOp);
     if (b.rank > 0) check_rows(context, b, 2, kOp);
     NVLLM_CHECK(a.rank == 2 && (b.rank == 0 || same_rows(a, b)),
                 std::string(kOp) + ": " + a.describe() + " beside " + b.describe());
-    check_vector(context, a_log, DType::f32, a.dim(1), kOp);
-    check_vector(context, dt_bias, DType::f32, a.dim(1), kOp);
+    check_vector(context, weights.a_log, DType::f32, a.dim(1), kOp);
+    check_vector(context, weights.dt_bias, DType::f32, a.dim(1), kOp);
     check_gates(context, decay, a.dim(0), a.dim(1), kOp);
     check_gates(context, update, a.dim(0), a.dim(1), kOp);
     run_unless_dry(context, optional_op(device, &BackendOps::state_gates, &cpu::state_gates, kOp),
-                   a, b, a_log, dt_bias, decay, update);
+                   a, b, weights, decay, update);
 }
 
 void linear_attention(const Context& context, const LinearAttentionInput& input,

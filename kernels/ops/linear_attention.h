@@ -39,14 +39,18 @@ void causal_conv1d(const Context& context, const ConstTensorView& x, const ConvW
 void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, float scale,
              const TensorView& out);
 
+struct GateWeights {
+    ConstTensorView a_log;    // float32 [heads]
+    ConstTensorView dt_bias;  // alike
+    float least_step = 0.0f;
+};
+
 // The gates of linear attention, both float32 [tokens, heads], contiguous:
-// step = log(1 + exp(a + dt_bias)), decay = exp(-exp(a_log) * step), update = 1 / (1 + exp(-b)), or
-// the step where b is of rank 0.
-// a, b: activations [tokens, heads], of one type, rows may be strided; a_log, dt_bias: float32
-// [heads].
+// step = max(log(1 + exp(a + dt_bias)), least_step), decay = exp(-exp(a_log) * step),
+// update = 1 / (1 + exp(-b)), or the step where b is of rank 0.
+// a, b: activations [tokens, heads], of one type, rows may be strided.
 void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                 const TensorView& decay, const TensorView& update);
+                 const GateWeights& weights, const TensorView& decay, const TensorView& update);
 
 struct LinearAttentionInput {
     ConstTensorView queries;  // activations [tokens, key_heads, key_dim], rows may be strided

@@ -54,13 +54,13 @@ void rope(const Context& context, const ConstTensorView& cosines, const ConstTen
 }
 
 void position_factors(const Context& context, const ConstTensorView& positions, float beta,
-                      int64_t original, const TensorView& factors) {
+                      int64_t original, int64_t offset, const TensorView& factors) {
     const BackendOps* device = module_ops(context, "position_factors");
     check_vector(context, factors, DType::f32, factors.dim(0), "position_factors");
     check_vector(context, positions, DType::i32, factors.dim(0), "position_factors");
-    NVLLM_CHECK(original > 0, "position_factors needs a context");
+    NVLLM_CHECK(original > 0 && offset >= 0, "position_factors needs a context");
     run_unless_dry(context, device != nullptr ? device->position_factors : cpu::position_factors,
-                   positions, beta, original, factors);
+                   positions, beta, original, offset, factors);
 }
 
 }  // namespace nvllm::ops

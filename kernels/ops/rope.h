@@ -27,10 +27,11 @@ enum class RopePairs : uint8_t { halves, interleaved };
 void rope(const Context& context, const ConstTensorView& cosines, const ConstTensorView& sines,
           RopePairs pairs, const TensorView& x);
 
-// factors[t] = 1 + beta * log(1 + floor(positions[t] / original)): what queries are multiplied with
-// so that attention stays sharp beyond the context that a model was trained for (Llama 4).
-// positions: int32 [tokens]; factors: float32 [tokens]. REQUIRES: original > 0.
+// factors[t] = 1 + beta * log(1 + floor((positions[t] + offset) / original)): what queries are
+// multiplied with so that attention stays sharp beyond the context that a model was trained for
+// (Llama 4). positions: int32 [tokens]; factors: float32 [tokens]. REQUIRES: original > 0, offset
+// >= 0.
 void position_factors(const Context& context, const ConstTensorView& positions, float beta,
-                      int64_t original, const TensorView& factors);
+                      int64_t original, int64_t offset, const TensorView& factors);
 
 }  // namespace nvllm::ops

@@ -1,22 +1,10 @@
 // Looking up families and their keys.
 #include "lib/checkpoint/family_defaults.h"
 
-#include <algorithm>
-
 namespace nvllm {
 namespace {
 
 constexpr FamilyDefaults kUnknownFamily = {.model_type = ""};
-
-// Calls `take` with each word of `words`.
-template <typename Take>
-void for_each_word(std::string_view words, const Take& take) {
-    while (!words.empty()) {
-        const size_t end = std::min(words.find(' '), words.size());
-        if (end > 0) take(words.substr(0, end));
-        words.remove_prefix(std::min(end + 1, words.size()));
-    }
-}
 
 }  // namespace
 

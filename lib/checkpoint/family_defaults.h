@@ -30,11 +30,40 @@ enum class RotatedLayers : uint8_t {
     windowed_if_windows,  // those with a window, where sliding_window gives one, else all (EXAONE
                           // 4)
     by_position_type,     // all if position_embedding_type is rope, else none (Granite 4)
+    none,
 };
 
 // What layers with states compute: the gated delta rule behind a short convolution; Mamba-2, whose
 // groups are heads of keys; or the convolution alone, between gates.
 enum class StateLayerKind : uint8_t { none, delta_net, mamba2, short_conv };
+
+// What a family calls the settings of Mamba-2, and what they are where it says nothing. Null: no
+// key says it.
+struct MambaKeys {
+    const char* heads = "mamba_n_heads";
+    const char* groups = "mamba_n_groups";
+    const char* state_dim = "mamba_d_state";
+    const char* head_dim = "mamba_d_head";
+    const char* taps = "mamba_d_conv";
+    const char* conv_bias = "mamba_conv_bias";
+    const char* in_bias = "mamba_proj_bias";
+    const char* out_bias = "mamba_proj_bias";
+    const char* width = nullptr;             // of all heads; null says that expansion does
+    const char* expansion = "mamba_expand";  // width / hidden_size
+    const char* activation = nullptr;        // behind the convolution; null: that of the MLP
+    const char* least_step = nullptr;
+    const char* step_limits = "time_step_limit";
+    const char* has_norm = nullptr;
+    const char* norm_before_gate = nullptr;
+    int64_t num_heads = 128;
+    int64_t num_groups = 1;
+    int64_t state_size = 256;
+    int64_t head_size = 0;    // 0: by the width
+    int64_t total_width = 0;  // 0: by the expansion
+    double step = 0.0;        // the least one
+    bool norm = true;
+    bool norm_first = false;  // before the gate
+};
 
 // What a family's config.json leaves unsaid. 0 in a size: it must be said, or follows from others.
 struct FamilyDefaults {
@@ -55,11 +84,14 @@ struct FamilyDefaults {
     const char* activation_key = "hidden_act";
     const char* epsilon_key = "rms_norm_eps";  // null: no key changes it
     int64_t intermediate_per_hidden = 0;  // width of the MLP where the key is absent; 0: required
-    int64_t intermediate_size = 0;        // where the key is absent; 0: by the row above
+    // Of dense layers where there are others; null: intermediate_size is of all.
+    const char* dense_width_key = nullptr;
+    int64_t dense_width = 0;                 // where that key is absent
+    int64_t intermediate_size = 0;           // where the key is absent; 0: by the row above
     bool adjusts_intermediate_size = false;  // where block_auto_adjust_ff_dim is absent
     int64_t mlp_matrices = 3;                // of a decoder; 2: not gated
     bool tied = false;
-    const char* attention_bias_key = "attention_bias";  // on q, k, v
+    const char* attention_bias_key = "attention_bias";  // on q, k, v; null: no key gives them one
     bool attention_bias = false;                        // where the key is absent
     const char* output_bias_key = "attention_bias";     // null: no key gives the output one
     bool output_bias = false;                           // where the key is absent
@@ -78,6 +110,8 @@ struct FamilyDefaults {
     // model without experts (Granite 4).
     bool has_shared_mlp = false;
     int64_t first_dense_layers = 0;       // where first_k_dense_replace is
+    bool has_sparse_mixer = false;        // router_jitter_noise counts; a token has two experts
+    bool query_key_norm = false;          // where use_qk_norm is absent
     double expert_weight_scale = 1.0;     // where routed_scaling_factor is
     int64_t expert_groups = 1;            // where n_group is
     int64_t expert_groups_per_token = 1;  // where topk_group is
@@ -100,16 +134,22 @@ struct FamilyDefaults {
     double logit_scale = 1.0;      // where the key is absent
     const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
     StateLayerKind state_layers = StateLayerKind::none;
-    bool has_layer_differences = false;  // see layer_differences.h
-    bool has_latent_attention = false;   // in all layers
-    bool has_mrope = false;              // positions of several axes, which are one for text
-    bool is_multi_part = false;          // its config also has settings of other parts
+    MambaKeys mamba = {};
+    bool attention_beside_states = false;  // ModelConfig's
+    bool has_chunks = false;               // see chunk_config.h
+    bool lists_kinds = false;              // layers have one part each, which its config lists
+    bool has_layer_differences = false;    // see layer_differences.h
+    bool has_latent_attention = false;     // in all layers
+    bool has_mrope = false;                // positions of several axes, which are one for text
+    bool is_multi_part = false;            // its config also has settings of other parts
     bool encoder = false;
     bool may_be_encoder = false;  // as use_bidirectional_attention says
     bool learned_positions = false;
     int64_t position_buckets = 0;      // relative_attention_num_buckets where it is absent; 0: none
     int64_t token_types = 0;           // where the key is absent
     bool positions_after_pad = false;  // counted from the padding token's id on
+    // "old=new", parted by spaces: a key by its old name, where it is there, stands in for the new.
+    std::string_view renamed_keys = {};
     // Keys, parted by spaces, that this family reads and not every other one.
     std::string_view own_keys = {};
     // Keys that its published files have and its class passes over.
@@ -125,6 +165,15 @@ using FamilyTable = std::span<const FamilyDefaults>;
 const FamilyDefaults& find_family(FamilyTable families, std::string_view model_type,
                                   std::string_view architecture);
 
+// Calls `take` with each word of `words`, parted by spaces.
+template <typename Take>
+void for_each_word(std::string_view words, const Take& take) {
+    while (!words.empty()) {
+        const size_t end = words.find(' ') < words.size() ? words.find(' ') : words.size();
+        if (end > 0) take(words.substr(0, end));
+        words.remove_prefix(end < words.size() ? end + 1 : end);
+    }
+}
 // Whether `words`, parted by spaces, has this one.
 bool contains_word(std::string_view words, std::string_view word);
 // Whether the family reads a key that only some families do.

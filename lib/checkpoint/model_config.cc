@@ -14,9 +14,11 @@
 #include "lib/base/json.h"
 #include "lib/checkpoint/architecture.h"
 #include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/config/chunk_config.h"
 #include "lib/checkpoint/config/config_limits.h"
 #include "lib/checkpoint/config/latent_config.h"
 #include "lib/checkpoint/config/layer_differences.h"
+#include "lib/checkpoint/config/layer_kinds.h"
 #include "lib/checkpoint/config/linear_attention_config.h"
 #include "lib/checkpoint/config_fields.h"
 #include "lib/checkpoint/draft_head_config.h"
@@ -74,8 +76,12 @@ void adjust_intermediate_size(const ConfigFields& fields, const FamilyDefaults& 
 void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.vocab_size = required(fields, family, family.vocab_size, {"vocab_size"}, kMaxVocab);
     config.hidden_size = required(fields, family, 0, {"hidden_size", "n_embd", "dim"}, kMaxHidden);
-    config.num_layers =
-        required(fields, family, 0, {"num_hidden_layers", "n_layer", "n_layers"}, kMaxLayers);
+    if (family.lists_kinds) {
+        read_layer_kinds(fields, config);
+    } else {
+        config.num_layers =
+            required(fields, family, 0, {"num_hidden_layers", "n_layer", "n_layers"}, kMaxLayers);
+    }
     config.num_heads = required(fields, family, family.num_heads,
                                 {"num_attention_heads", "n_head", "n_heads"}, kMaxHeads);
     config.max_positions =
@@ -87,6 +93,10 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
                                               : family.intermediate_per_hidden * config.hidden_size,
                  {"intermediate_size", "n_inner", "hidden_dim"}, kMaxIntermediate);
     adjust_intermediate_size(fields, family, config);
+    if (family.dense_width_key == nullptr) return;
+    config.expert_intermediate_size = config.intermediate_size;
+    config.intermediate_size =
+        fields.integer(family.dense_width_key, 1, kMaxIntermediate).value_or(family.dense_width);
 }
 
 void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
@@ -145,13 +155,17 @@ void read_switches(const ConfigFields& fields, const FamilyDefaults& family, Mod
     config.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(family.tied);
     // As LFM2's files say it.
     if (const auto tied = fields.boolean("tie_embedding")) config.tie_word_embeddings = *tied;
-    config.attention_bias =
-        fields.boolean(family.attention_bias_key).value_or(family.attention_bias);
+    config.attention_bias = family.attention_bias;
+    if (family.attention_bias_key != nullptr) {
+        config.attention_bias =
+            fields.boolean(family.attention_bias_key).value_or(family.attention_bias);
+    }
     if (family.output_bias_key != nullptr) {
         config.attention_output_bias =
             fields.boolean(family.output_bias_key).value_or(family.output_bias);
     }
-    config.query_key_norm = fields.boolean("use_qk_norm").value_or(false);
+    config.query_key_norm = fields.boolean("use_qk_norm").value_or(family.query_key_norm);
+    config.head_bias = fields.boolean("lm_head_bias").value_or(false);
     config.mlp_bias = fields.boolean(family.mlp_bias_key).value_or(family.mlp_bias);
     config.norm_bias = fields.boolean("norm_bias").value_or(false);
 }
@@ -194,12 +208,25 @@ void read_direction(const ConfigFields& fields, const FamilyDefaults& family, Mo
     config.generates = false;
 }
 
-// Multipliers of Granite and Cohere.
+// Multipliers of Granite, Cohere and Falcon-H1.
 void read_scales(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     config.embedding_scale = fields.number("embedding_multiplier", -1e6, 1e6).value_or(1.0);
     config.residual_scale = fields.number("residual_multiplier", -1e6, 1e6).value_or(1.0);
     config.logit_scale = fields.number("logit_scale", -1e6, 1e6).value_or(family.logit_scale);
     config.logit_scale /= fields.number("logits_scaling", 1e-6, 1e6).value_or(1.0);
+    config.logit_scale *= fields.number("lm_head_multiplier", -1e6, 1e6).value_or(1.0);
+    config.attention_in_scale = fields.number("attention_in_multiplier", -1e6, 1e6).value_or(1.0);
+    config.attention_out_scale = fields.number("attention_out_multiplier", -1e6, 1e6).value_or(1.0);
+    // Keys meet queries only.
+    if (const auto factor = fields.number("key_multiplier", -1e6, 1e6)) {
+        const double plain = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
+        config.attention_scale = config.attention_scale.value_or(plain) * *factor;
+    }
+    const auto of_mlp = fields.numbers("mlp_multipliers", -1e6, 1e6);
+    if (!of_mlp) return;
+    if (of_mlp->size() != 2) fields.refuse("mlp_multipliers", "two numbers are expected");
+    config.mlp_gate_scale = of_mlp->at(0);
+    config.mlp_out_scale = of_mlp->at(1);
 }
 
 // Layers without RoPE that no_rope_layers lists with a 0.
@@ -209,7 +236,7 @@ std::vector<bool> listed_rotations(const ConfigFields& fields, const ModelConfig
         rotated.push_back(is_rotated != 0);
     }
     const int64_t interval = fields.integer("no_rope_layer_interval", 1, kMaxLayers).value_or(4);
-    if (!fields.has("no_rope_layers")) {
+    if (rotated.empty()) {
         for (int64_t layer = 0; layer < config.num_layers; ++layer) {
             rotated.push_back((layer + 1) % interval != 0);
         }
@@ -360,12 +387,20 @@ std::vector<bool> read_sparse_layers(const ConfigFields& fields, int64_t absent,
         fields.find("first_k_dense_replace");  // says what the list says
         return sparse;
     }
-    const int64_t step = fields.integer("decoder_sparse_step", 1, kMaxLayers).value_or(1);
+    const int64_t step =
+        any_integer(fields, {"decoder_sparse_step", "interleave_moe_layer_step"}, 1, kMaxLayers)
+            .value_or(1);
     const int64_t first =
         any_integer(fields, {"first_k_dense_replace", "num_dense_layers"}, 0, kMaxLayers)
             .value_or(absent);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         sparse.push_back(layer >= first && (layer + 1) % step == 0);
+    }
+    if (fields.has("moe_layers")) {
+        sparse.assign(sparse.size(), false);
+        for (const int64_t layer : fields.integers("moe_layers")) {
+            if (layer >= 0 && layer < config.num_layers) sparse[static_cast<size_t>(layer)] = true;
+        }
     }
     for (const int64_t layer : fields.integers("mlp_only_layers")) {
         if (layer < 0 || layer >= config.num_layers) {
@@ -435,6 +470,23 @@ void read_routing(const ConfigFields& fields, const FamilyDefaults& family, Mode
     }
 }
 
+void read_expert_size(const ConfigFields& fields, const FamilyDefaults& family,
+                      ModelConfig& config) {
+    const auto said = fields.integer("moe_intermediate_size", 1, kMaxIntermediate);
+    if (said) config.expert_intermediate_size = *said;
+    if (said || family.dense_width_key != nullptr) return;
+    config.expert_intermediate_size =
+        family.expert_size > 0 ? family.expert_size : config.intermediate_size;
+}
+
+void read_sparse_mixer(const ConfigFields& fields, ModelConfig& config) {
+    constexpr int64_t kExperts = 2;
+    config.router_noise = fields.number("router_jitter_noise", 0.0, 1e6).value_or(0.01);
+    if (config.experts_per_token != kExperts) {
+        fields.refuse("num_experts_per_tok", "this model chooses two, whatever the key says");
+    }
+}
+
 void read_experts(const ConfigFields& fields, const FamilyDefaults& family, ModelConfig& config) {
     if (reads_key(family, "enable_moe_block")) {
         config.experts_beside_mlp = fields.boolean("enable_moe_block").value_or(false);
@@ -459,11 +511,11 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
         return;
     }
     read_routing(fields, family, config);
-    config.expert_intermediate_size =
-        any_integer(fields, {"moe_intermediate_size"}, 1, kMaxIntermediate)
-            .value_or(family.expert_size > 0 ? family.expert_size : config.intermediate_size);
-    const auto shared_keys = {family.has_shared_mlp ? "shared_intermediate_size"
-                                                    : "shared_expert_intermediate_size"};
+    if (family.has_sparse_mixer) read_sparse_mixer(fields, config);
+    read_expert_size(fields, family, config);
+    const auto shared_keys = {
+        family.has_shared_mlp ? "shared_intermediate_size" : "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size"};
     const int64_t num_shared =
         fields.integer("n_shared_experts", 0, kMaxExperts).value_or(family.num_shared_experts);
     config.shared_expert_intermediate_size =
@@ -472,7 +524,14 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
     config.swiglu_alpha = fields.number("swiglu_alpha", -1e6, 1e6).value_or(config.swiglu_alpha);
     config.swiglu_limit = fields.number("swiglu_limit", 1e-6, 1e30).value_or(config.swiglu_limit);
     config.has_choice_bias = fields.boolean("use_expert_bias").value_or(true);
-    config.sparse_layers = read_sparse_layers(fields, family.first_dense_layers, config);
+    config.expert_latent_size = fields.integer("moe_latent_size", 1, kMaxIntermediate).value_or(0);
+    if (config.layer_kinds.empty()) {
+        config.sparse_layers = read_sparse_layers(fields, family.first_dense_layers, config);
+        return;
+    }
+    for (const LayerKind kind : config.layer_kinds) {
+        config.sparse_layers.push_back(kind == LayerKind::experts);
+    }
 }
 
 void read_dtype(const ConfigFields& fields, ModelConfig& config) {
@@ -578,10 +637,14 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     if (family.rotated == RotatedLayers::listed) {
         section([&] { config.rotated_layers = listed_rotations(fields, config); });
     }
+    if (family.rotated == RotatedLayers::none) {
+        config.rotated_layers.assign(static_cast<size_t>(config.num_layers), false);
+    }
     if (family.rotated == RotatedLayers::by_position_type) {
         section([&] { config.rotated_layers = rotations_by_type(fields, config); });
     }
     section([&] { read_windows(fields, family, config); });
+    if (family.has_chunks) section([&] { read_chunks(fields, config); });
     if (family.has_layer_differences) {
         section([&] { read_layer_differences(fields, config); });
     }
@@ -589,6 +652,7 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     section([&] { read_experts(fields, family, config); });
     if (family.state_layers != StateLayerKind::none) {
         section([&] { config.linear_attention = read_linear_attention(fields, family, config); });
+        config.attention_beside_states = family.attention_beside_states;
     }
     if (family.encoder) section([&] { read_encoder(fields, family, config); });
     section([&] { read_classifier(fields, config); });
@@ -667,6 +731,16 @@ nlohmann::json parse_document(const std::string& json, const std::string& file_n
     return document;
 }
 
+// Old names of keys, which count as read.
+void rename_keys(const FamilyDefaults& family, const ConfigFields& whole,
+                 nlohmann::json& settings) {
+    for_each_word(family.renamed_keys, [&](std::string_view words) {
+        const std::string old(words.substr(0, words.find('=')));
+        if (!whole.has(old.c_str())) return;
+        settings[std::string(words.substr(old.size() + 1))] = settings[old];
+    });
+}
+
 // Reads all sections; with BadValues::absent, those that cannot be read are left as they are.
 ModelConfig parse_document(const nlohmann::json& document, const std::string& file_name,
                            FamilyTable families, BadValues bad_values) {
@@ -683,6 +757,7 @@ ModelConfig parse_document(const nlohmann::json& document, const std::string& fi
     read_architecture(document, whole, *family, families, config);
     if (!config.refusal.empty()) bad_values = BadValues::absent;
 
+    rename_keys(*family, whole, settings);
     if (!family->model_type.empty()) {
         for (const std::string& key : foreign_keys(families, *family)) settings.erase(key);
     }
@@ -803,21 +878,27 @@ int64_t ModelConfig::of_latent_attention() const {
 }
 
 int64_t ModelConfig::of_attention(size_t layer) const {
-    if (is_linear(layer)) return of_linear_attention();
+    const int64_t of_state = is_linear(layer) ? of_linear_attention() : 0;
+    if (!has_attention(layer)) return of_state;
     if (latent_attention) return of_latent_attention();
     const int64_t query = num_heads * head_dim;
     const int64_t key_value = num_kv_heads * head_dim;
-    return hidden_size * (query + 2 * key_value) + query * hidden_size;
+    return of_state + hidden_size * (query + 2 * key_value) + query * hidden_size;
+}
+
+int64_t ModelConfig::of_mlp(size_t layer) const {
+    if (!has_mlp(layer)) return 0;
+    if (sparse_layers.empty() || !sparse_layers[layer]) {
+        return mlp_matrices * hidden_size * intermediate_size;
+    }
+    return mlp_matrices * (num_experts * expert_channels() * expert_intermediate_size +
+                           hidden_size * shared_expert_intermediate_size);
 }
 
 int64_t ModelConfig::estimated_parameters() const {
     int64_t total = vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2);
     for (int64_t layer = 0; layer < num_layers; ++layer) {
-        const bool sparse = !sparse_layers.empty() && sparse_layers[static_cast<size_t>(layer)];
-        const int64_t width =
-            sparse ? num_experts * expert_intermediate_size + shared_expert_intermediate_size
-                   : intermediate_size;
-        total += of_attention(static_cast<size_t>(layer)) + mlp_matrices * hidden_size * width +
+        total += of_attention(static_cast<size_t>(layer)) + of_mlp(static_cast<size_t>(layer)) +
                  2 * hidden_size;
     }
     return total + hidden_size;

@@ -33,8 +33,11 @@ struct RopeConfig {
     double query_beta = 0.0;  // queries grow with the log of the position (Ministral 3); 0: not
 };
 
-// Layers with a state instead of keys and values; a short convolution alone has no sizes but its
-// taps.
+// What a layer is made of, where each has one part (Nemotron-H).
+enum class LayerKind : uint8_t { state, attention, mlp, experts };
+
+// Layers with a state instead of keys and values, or beside them; a short convolution alone has no
+// sizes but its taps.
 struct LinearAttentionConfig {
     StateLayerKind kind = StateLayerKind::delta_net;
     int64_t key_heads = 0;
@@ -44,7 +47,16 @@ struct LinearAttentionConfig {
     int64_t conv_taps = 0;
     bool conv_bias = false;
     bool projection_bias = false;
-    std::vector<bool> layers;  // one a layer: has it
+    bool output_bias = false;  // of the last projection
+    std::string activation;    // behind the convolution
+    // Of Mamba-2 alone.
+    bool has_norm = true;
+    bool norm_before_gate = false;
+    double least_step = 0.0;
+    double in_scale = 1.0;            // factors of Falcon-H1: on what the layer reads
+    std::vector<double> part_scales;  // on its gates, values, keys, queries, steps; empty: 1
+    double out_scale = 1.0;           // on what it gives
+    std::vector<bool> layers;         // one a layer: has it
 };
 
 // Sizes of a layer's attention.
@@ -107,12 +119,20 @@ struct ModelConfig {
     bool attention_bias = false;  // on q, k, v
     bool attention_output_bias = false;
     bool mlp_bias = false;
+    bool head_bias = false;
     bool query_key_norm = false;  // where a family leaves it to its config (GLM-4.5)
     int64_t sliding_window = 0;   // 0: none
     std::vector<int64_t>
         layer_windows;  // one a layer, as ops::PagedAttentionOptions has it; 0: all
     // One a layer: of the kind that the window is for, also where no position can leave it.
     std::vector<bool> windowed_layers;
+    // Attention within chunks of so many positions, in layers that rotate (Llama 4); 0: nowhere.
+    int64_t attention_chunk = 0;
+    std::vector<bool> chunked_layers;
+    // Queries of layers that do not rotate grow by ops::position_factors() with an offset of 1;
+    // beta 0: they do not.
+    double plain_query_beta = 0.0;
+    int64_t plain_query_positions = 0;
     std::vector<LayerHeads> layer_heads;  // one a layer; empty: num_kv_heads and head_dim in all
     bool values_are_keys = false;         // in layers of full attention, before norms and rotation
     // The last ones, which have no keys and values of their own but those of the last layer of
@@ -130,22 +150,30 @@ struct ModelConfig {
     double embedding_scale = 1.0;           // factors of Granite and Cohere
     double residual_scale = 1.0;            // on what a layer adds
     double logit_scale = 1.0;
+    double attention_in_scale = 1.0;  // factors of Falcon-H1: on what attention reads
+    double attention_out_scale = 1.0;
+    double mlp_gate_scale = 1.0;
+    double mlp_out_scale = 1.0;
     std::vector<bool> rotated_layers;  // one a layer: queries and keys are rotated; empty: all are
     int64_t num_experts = 0;           // 0: a dense model
     int64_t experts_per_token = 0;
     int64_t expert_intermediate_size = 0;
     bool normalize_expert_weights = false;  // the chosen experts' weights are scaled to sum to 1
     int64_t shared_expert_intermediate_size = 0;  // of an expert for all tokens; 0: none
+    int64_t expert_latent_size = 0;               // of what experts read and give; 0: hidden_size
     int64_t num_expert_groups = 1;
     int64_t expert_groups_per_token = 1;  // whose experts can be chosen
     bool groups_by_best = false;          // a group is as good as its best expert (DeepSeek V2)
     double expert_weight_scale = 1.0;
     double swiglu_alpha = 1.702;  // of experts that clamp (gpt-oss)
     double swiglu_limit = 7.0;
-    std::vector<bool> sparse_layers;  // one a layer when num_experts > 0: has experts
-    bool experts_beside_mlp = false;  // and not in its place
-    bool has_choice_bias = true;      // of experts, where a family leaves it to its config
+    std::vector<bool> sparse_layers;     // one a layer when num_experts > 0: has experts
+    bool experts_beside_mlp = false;     // and not in its place
+    double router_noise = 0.0;           // of SparseMixer's training
+    bool has_choice_bias = true;         // of experts, where a family leaves it to its config
+    std::vector<LayerKind> layer_kinds;  // one a layer; empty: each has attention and an MLP
     std::optional<LinearAttentionConfig> linear_attention;
+    bool attention_beside_states = false;  // a layer with a state has attention too
     std::optional<LatentAttentionConfig> latent_attention;  // of all layers; head_dim: its rope_dim
     DType dtype = DType::f32;            // torch_dtype / dtype; float32 when absent
     std::vector<int32_t> eos_token_ids;  // config.json's; generation_config.json wins over it
@@ -164,9 +192,22 @@ struct ModelConfig {
     }
     // The layer whose keys and values this one shares; empty: it has its own.
     std::optional<int32_t> shared_layer(size_t layer) const;
-    // Whether this layer has linear attention instead of attention.
+    // Whether this layer has a state.
     bool is_linear(size_t layer) const {
         return linear_attention && linear_attention->layers[layer];
+    }
+    bool has_attention(size_t layer) const {
+        if (is_linear(layer)) return attention_beside_states;
+        return layer_kinds.empty() || layer_kinds[layer] == LayerKind::attention;
+    }
+    // Whether this layer has an MLP or experts.
+    bool has_mlp(size_t layer) const {
+        return layer_kinds.empty() || layer_kinds[layer] == LayerKind::mlp ||
+               layer_kinds[layer] == LayerKind::experts;
+    }
+    // Channels that an expert reads and gives.
+    int64_t expert_channels() const {
+        return expert_latent_size > 0 ? expert_latent_size : hidden_size;
     }
     // Whether a layer rotates queries and keys, where the model has RoPE.
     bool rotates(int64_t layer) const {
@@ -180,6 +221,7 @@ struct ModelConfig {
     int64_t of_attention(size_t layer) const;
     int64_t of_linear_attention() const;
     int64_t of_latent_attention() const;
+    int64_t of_mlp(size_t layer) const;
 };
 
 // Reads and checks `directory`/config.json. Throws not_found or bad_data naming the file, the key

@@ -104,6 +104,22 @@ void read_own_keys(const ConfigFields& scaling, const FamilyDefaults& family, Ro
     }
 }
 
+// Phi-3.5-MoE states the factor on cosines and sines, for short sequences and for long ones.
+void read_mscales(const ConfigFields& scaling, RopeConfig& rope) {
+    const auto of_short = scaling.number("short_mscale", 0.0, kMaxFactor);
+    const auto of_long = scaling.number("long_mscale", 0.0, kMaxFactor);
+    if (!of_short) scaling.refuse("short_mscale", "RoPE of this model needs it");
+    if (of_short != of_long) {
+        scaling.refuse("long_mscale", "it must be what short_mscale is");
+    }
+    const bool is_plain = rope.kind != "longrope" && rope.kind != "yarn";
+    if (is_plain && *of_short != 1.0) {
+        scaling.refuse("short_mscale",
+                       fmt::format("with RoPE of kind {} only 1 is supported", rope.kind));
+    }
+    rope.attention_factor = of_short;
+}
+
 void read_scaling(const ConfigFields& scaling, const RopeModel& model, RopeConfig& rope) {
     // A key next to the scaling wins over the same key in it, as transformers reads Phi-3.
     const auto original = scaling.integer("original_max_position_embeddings", 1, kMaxPositions);
@@ -115,6 +131,7 @@ void read_scaling(const ConfigFields& scaling, const RopeModel& model, RopeConfi
         rope.attention_factor = scaling.number("attention_factor", 0.0, kMaxFactor);
     }
     read_own_keys(scaling, model.family, rope);
+    if (model.family.has_sparse_mixer) read_mscales(scaling, rope);
     if (rope.kind == "llama3") read_llama3(scaling, rope);
     if (rope.kind == "yarn") read_yarn(scaling, rope);
     if (rope.kind == "longrope") read_longrope(scaling, model.head_dim, rope);

@@ -11,9 +11,8 @@ constexpr int64_t kBlockSize = 16;
 
 }  // namespace
 
-DryBatch::DryBatch(std::span<const CacheLayout> groups, int32_t num_layers, const DryRun& dry,
-                   int64_t tokens)
-    : dry_(dry), kv_(static_cast<size_t>(num_layers)) {
+DryBatch::DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, int64_t tokens)
+    : dry_(dry), kv_(num_cached_layers(groups)) {
     for (const CacheLayout& group : groups) add(group, tokens);
     batch_.context = &dry.context();
     batch_.token_ids = dry.view(DType::i32, {tokens});

@@ -13,9 +13,8 @@ namespace nvllm {
 // Sequences of one token each, of which there cannot be more.
 class DryBatch {
   public:
-    // `groups` hold layers 0 to num_layers - 1. `dry` outlives it.
-    DryBatch(std::span<const CacheLayout> groups, int32_t num_layers, const DryRun& dry,
-             int64_t tokens);
+    // `dry` outlives it.
+    DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, int64_t tokens);
     DryBatch(const DryBatch&) = delete;
     DryBatch& operator=(const DryBatch&) = delete;
 

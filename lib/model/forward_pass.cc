@@ -10,6 +10,14 @@
 
 namespace nvllm {
 
+size_t num_cached_layers(std::span<const CacheLayout> groups) {
+    int32_t last = -1;
+    for (const CacheLayout& group : groups) {
+        for (const int32_t layer : group.layers) last = std::max(last, layer);
+    }
+    return static_cast<size_t>(last + 1);
+}
+
 TensorView Model::classify(const ForwardContext&, const ConstTensorView&) {
     NVLLM_CHECK(false, "a model without a head of classes has no values of them");
     return {};

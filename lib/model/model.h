@@ -25,6 +25,8 @@ struct CacheLayout {
         state,     // state_bytes for each sequence, however long it is
     };
 
+    // Numbers among what is cached: a block's, or of the second thing that it caches one above all
+    // blocks'.
     std::vector<int32_t> layers;
     int32_t kv_heads = 0;
     int32_t head_dim = 0;
@@ -45,6 +47,9 @@ struct CacheLayout {
     // Bytes of one sequence that do not grow with it, all layers of the group.
     int64_t bytes_per_state() const { return static_cast<int64_t>(layers.size()) * state_bytes; }
 };
+
+// Of the entries of ForwardContext::kv, some of which may belong to no group.
+size_t num_cached_layers(std::span<const CacheLayout> groups);
 
 // Storage of one layer, as ops::write_kv() writes it; of a latent group `values` has no axes.
 struct KvLayer {
@@ -97,7 +102,7 @@ struct ForwardContext {
     ConstTensorView query_start_loc;  // int32 [sequences + 1]
     ConstTensorView seq_lens;         // int32 [sequences], this step's tokens included
     std::span<const GroupTables> groups;
-    std::span<const KvLayer> kv;                  // one a layer
+    std::span<const KvLayer> kv;                  // by the numbers of CacheLayout::layers
     const AuxHiddenStates* aux_hidden = nullptr;  // filled by run_blocks(); null: none are wanted
     // Notes what ops do to states (state_journal.h); null: nothing of the batch is uncertain.
     StateJournal* journal = nullptr;

@@ -12,7 +12,7 @@ namespace {
 
 void run(Model& model, const DryRun& dry, int64_t tokens, int64_t rows, const RowsUse& use) {
     const Context& context = dry.context();
-    const DryBatch made(model.kv_groups(), model.num_blocks(), dry, tokens);
+    const DryBatch made(model.kv_groups(), dry, tokens);
     const ScratchArena::Scope scope(*context.scratch);
     const TensorView hidden = run_blocks(model, made.batch());
     {

@@ -114,6 +114,31 @@ TEST_CASE("attention matches the reference for all types, head sizes and options
     });
 }
 
+TEST_CASE("a query sees nothing of earlier chunks, however the prompt is cut") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa isa) {
+        INFO(cpu::isa_name(isa));
+        for (const DType dtype : testing::kFloatTypes) {
+            // Within a tile, over several, and over a segment.
+            for (const int64_t chunk : {1, 13, 64, 100, 600}) {
+                const Shape shape{4, 2, 24, dtype};
+                PagedAttentionOptions options{0.2f};
+                options.chunk = chunk;
+                CAPTURE(chunk);
+                const Text text(shape, 1300, 12);
+                const std::vector<float> whole =
+                    Step{shape, 16, options}.run(machine, {&text}, {1300}, {1300});
+                CHECK(matches_reference(shape, text, 0, options, whole));
+                for (const int64_t count : {1, 7, 200}) {
+                    CHECK(testing::same_bits(
+                        Step{shape, 8, options}.run(machine, {&text}, {1300}, {count}),
+                        last_rows(whole, shape, count)));
+                }
+            }
+        }
+    });
+}
+
 TEST_CASE("values of equal scores have equal weights, which no rounding changes") {
     testing::Machine machine;
     testing::for_each_isa([&](cpu::Isa isa) {

@@ -241,18 +241,27 @@ TEST_CASE("l2_norm and the gates of linear attention match double precision") {
     std::vector<float> a = {-30.0f, -1.0f, 0.0f, 2.0f, 19.9f, 50.0f}, b = a;
     std::vector<float> a_log = {0.5f, -1.0f}, dt_bias = {0.1f, -0.2f}, decay(6), update(6);
     ops::state_gates(machine.context(), testing::view(a, {3, 2}), testing::view(b, {3, 2}),
-                     testing::view(a_log, {2}), testing::view(dt_bias, {2}),
+                     {testing::view(a_log, {2}), testing::view(dt_bias, {2})},
                      testing::view(decay, {3, 2}), testing::view(update, {3, 2}));
     std::vector<float> steps(6);
-    ops::state_gates(machine.context(), testing::view(a, {3, 2}), {}, testing::view(a_log, {2}),
-                     testing::view(dt_bias, {2}), testing::view(decay, {3, 2}),
-                     testing::view(steps, {3, 2}));
+    ops::state_gates(machine.context(), testing::view(a, {3, 2}), {},
+                     {testing::view(a_log, {2}), testing::view(dt_bias, {2})},
+                     testing::view(decay, {3, 2}), testing::view(steps, {3, 2}));
     for (size_t i = 0; i < 6; ++i) {
         const double step = std::log1p(std::exp(double{a[i]} + dt_bias[i % 2]));
         CHECK(testing::close(steps[i], step, 1e-5));
         CHECK(testing::close(decay[i], std::exp(-std::exp(double{a_log[i % 2]}) * step), 1e-5));
         CHECK(testing::close(update[i], 1 / (1 + std::exp(-double{b[i]})), 4e-6));
     }
+    ops::state_gates(machine.context(), testing::view(a, {3, 2}), {},
+                     {testing::view(a_log, {2}), testing::view(dt_bias, {2}), 0.5f},
+                     testing::view(decay, {3, 2}), testing::view(update, {3, 2}));
+    for (size_t i = 0; i < 6; ++i) {
+        const float step = std::max(steps[i], 0.5f);
+        CHECK(update[i] == step);
+        CHECK(testing::close(decay[i], std::exp(-std::exp(double{a_log[i % 2]}) * step), 1e-5));
+    }
+    CHECK(update[0] > steps[0]);
 }
 
 TEST_CASE("copy keeps bits of rows with gaps between them") {

@@ -127,7 +127,7 @@ inline void state_gates(Operands& given) {
     const TensorView x = given.activations({kTokens, kHeads});
     const TensorView vector = given.zeros(DType::f32, {kHeads});
     const TensorView gates = given.zeros(DType::f32, {kTokens, kHeads});
-    ops::state_gates(given.context(), x, x, vector, vector, gates, gates);
+    ops::state_gates(given.context(), x, x, {vector, vector}, gates, gates);
 }
 inline void linear_attention(Operands& given) {
     const TensorView keys = given.activations({kTokens, kKvHeads, kHeadDim});
@@ -197,7 +197,7 @@ inline void rope(Operands& given) {
               given.activations({kTokens, kHeads, kHeadDim}));
 }
 inline void position_factors(Operands& given) {
-    ops::position_factors(given.context(), given.ascending(kTokens), 0.1f, 2,
+    ops::position_factors(given.context(), given.ascending(kTokens), 0.1f, 2, 0,
                           given.zeros(DType::f32, {kTokens}));
 }
 inline void change_scores(Operands& given) {

@@ -76,6 +76,7 @@ struct Seen {
 };
 inline Seen seen_from(const nvllm::ops::PagedAttentionOptions& options, int64_t position,
                       int64_t length) {
+    if (options.chunk > 0) return {position - position % options.chunk, position + 1};
     const int64_t window = options.window > 0 ? options.window : length;
     return {std::max<int64_t>(0, position + 1 - window),
             options.causal ? position + 1 : std::min(length, position + window)};

@@ -97,12 +97,18 @@ TEST_CASE("factors of positions grow with each context that was passed") {
     testing::Machine machine;
     std::vector<int32_t> positions = {0, 63, 64, 1000, 262143};
     std::vector<float> factors(5);
-    ops::position_factors(machine.context(), testing::view(positions, {5}), 0.1f, 64,
+    ops::position_factors(machine.context(), testing::view(positions, {5}), 0.1f, 64, 0,
                           testing::view(factors, {5}));
     CHECK(factors[0] == 1.0f);
     CHECK(factors[1] == 1.0f);
     for (size_t i = 2; i < 5; ++i) {
         const double turns = std::floor(positions[i] / 64.0);
+        CHECK(testing::close(factors[i], 1.0 + double{0.1f} * std::log(1.0 + turns), 2e-7));
+    }
+    ops::position_factors(machine.context(), testing::view(positions, {5}), 0.1f, 64, 1,
+                          testing::view(factors, {5}));
+    for (size_t i = 0; i < 5; ++i) {
+        const double turns = std::floor((positions[i] + 1) / 64.0);
         CHECK(testing::close(factors[i], 1.0 + double{0.1f} * std::log(1.0 + turns), 2e-7));
     }
 }

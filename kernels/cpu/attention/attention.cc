@@ -214,9 +214,14 @@ MaskRange queries_that_see(const AttentionBatch& batch, const AttentionItem& ite
     if (!batch.options.causal && window == 0) return {0, item.num_queries};
     const int64_t ahead = batch.options.causal ? 0 : window - 1;
     const int64_t first = std::max<int64_t>(0, tile - ahead - item.first_position);
-    const int64_t end =
-        window > 0 ? std::min(item.num_queries, tile + kTile - 1 + window - item.first_position)
-                   : item.num_queries;
+    const int64_t last = tile + kTile - 1;  // of its positions
+    int64_t end = item.num_queries;
+    if (window > 0) {
+        end = std::min(end, last + window - item.first_position);
+    } else if (batch.options.chunk > 0) {
+        const int64_t chunk_end = (last / batch.options.chunk + 1) * batch.options.chunk;
+        end = std::min(end, chunk_end - item.first_position);
+    }
     return {first, end - first};
 }
 

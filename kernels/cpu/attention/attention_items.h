@@ -74,6 +74,7 @@ struct AttentionBatch {
     }
     // The first position that a query at `position` sees.
     int64_t first_visible(int64_t position) const {
+        if (options.chunk > 0) return position - position % options.chunk;
         return options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
     }
     // The first after those that it sees, in a sequence of so many positions.

@@ -1,4 +1,5 @@
 // Layers with states on the CPU.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -108,8 +109,8 @@ void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, fl
 }
 
 void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
-                 const ConstTensorView& a_log, const ConstTensorView& dt_bias,
-                 const TensorView& decay, const TensorView& update) {
+                 const ops::GateWeights& weights, const TensorView& decay,
+                 const TensorView& update) {
     // An exponential costs as much as some ten other values.
     constexpr int64_t kCost = 32;
     const int64_t heads = a.dim(1);
@@ -117,9 +118,11 @@ void state_gates(const Context& context, const ConstTensorView& a, const ConstTe
         const float* const a_row = a.as<float>() + token * a.stride(0);
         const float* const b_row = b.rank > 0 ? b.as<float>() + token * b.stride(0) : nullptr;
         for (int64_t head = 0; head < heads; ++head) {
-            const float step = log_of_one_plus_exp(a_row[head] + dt_bias.as<float>()[head]);
+            const float step =
+                std::max(log_of_one_plus_exp(a_row[head] + weights.dt_bias.as<float>()[head]),
+                         weights.least_step);
             decay.as<float>()[token * heads + head] =
-                std::exp(-std::exp(a_log.as<float>()[head]) * step);
+                std::exp(-std::exp(weights.a_log.as<float>()[head]) * step);
             update.as<float>()[token * heads + head] =
                 b_row == nullptr ? step : 1.0f / (1.0f + std::exp(-b_row[head]));
         }

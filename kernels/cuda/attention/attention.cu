@@ -94,6 +94,7 @@ AttentionCall describe(const ConstTensorView& queries, const ConstTensorView& ke
     call.value_dim = static_cast<int>(out.dim(2));
     call.block_shift = std::countr_zero(static_cast<uint64_t>(keys.dim(2)));
     call.window = static_cast<int>(options.window);
+    call.chunk = static_cast<int>(options.chunk);
     call.causal = options.causal;
     call.soft_cap = options.soft_cap;
     const float scale =

@@ -48,6 +48,7 @@ struct AttentionCall {
     int value_dim;    // of values; head_dim unless keys are values too
     int block_shift;  // log2 of the block size
     int window;
+    int chunk;
     bool causal;
     float soft_cap;    // 0: off
     float cap_factor;  // scale / soft_cap
@@ -75,6 +76,7 @@ struct Visible {
 
 __device__ __forceinline__ Visible visible_positions(const AttentionCall& call, int position,
                                                      int context) {
+    if (call.chunk > 0) return {position - position % call.chunk, position + 1};
     const int first = call.window > 0 ? position + 1 - call.window : 0;
     int end = call.causal ? position + 1 : context;
     if (!call.causal && call.window > 0 && position + call.window < end) {

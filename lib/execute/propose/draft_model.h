@@ -12,7 +12,6 @@ class DraftModel : public ModelProposer {
     explicit DraftModel(std::shared_ptr<Model> model);
 
     const std::vector<CacheLayout>& kv_groups() const override { return model_->kv_groups(); }
-    int32_t num_layers() const override { return model_->num_blocks(); }
     const TargetStates& target_states() const override { return states_; }
     int32_t tokens_ahead() const override { return 0; }
     int64_t max_positions() const override { return model_->config().max_positions; }

@@ -57,7 +57,7 @@ size_t DraftRunner::scratch_bytes(ModelProposer& proposer, int64_t target_hidden
     for (int64_t tokens = std::max(step.tokens + max_num_seqs, most_grown); tokens > 0;
          tokens /= 2) {
         const ScratchArena::Scope scope(*context.scratch);
-        const DryBatch made(proposer.kv_groups(), proposer.num_layers(), dry, tokens);
+        const DryBatch made(proposer.kv_groups(), dry, tokens);
         const TargetStates& read = proposer.target_states();
         ConstTensorView states;
         if (!read.layers.empty()) {

@@ -14,7 +14,6 @@ class HeadProposer : public ModelProposer {
     HeadProposer(std::unique_ptr<DraftHead> head, int64_t num_layers);
 
     const std::vector<CacheLayout>& kv_groups() const override { return head_->kv_groups(); }
-    int32_t num_layers() const override { return head_->num_blocks(); }
     const TargetStates& target_states() const override { return states_; }
     int32_t tokens_ahead() const override { return 1; }
     // Published heads state the length that they were trained on, not one that ends their use.

@@ -28,7 +28,6 @@ class ModelProposer {
 
     // Of its layers, which ForwardContext::kv counts from 0.
     virtual const std::vector<CacheLayout>& kv_groups() const = 0;
-    virtual int32_t num_layers() const = 0;
     virtual const TargetStates& target_states() const = 0;
     // How far the token of a row is ahead of the row's position: 0, or 1 where the target's state
     // at the position stands for the token there.

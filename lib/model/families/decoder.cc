@@ -13,16 +13,17 @@
 namespace nvllm {
 namespace {
 
-CacheLayout layout_of(const DecoderBlock& block) {
+CacheLayout state_layout(const StateLayer& state) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
     CacheLayout layout;
-    if (block.state_layer) {
-        constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
-        layout.kind = CacheLayout::Kind::state;
-        layout.state_bytes =
-            std::visit([](const auto& layer) { return layer.state_values(); }, *block.state_layer) *
-            kBytes;
-        return layout;
-    }
+    layout.kind = CacheLayout::Kind::state;
+    layout.state_bytes =
+        std::visit([](const auto& layer) { return layer.state_values(); }, state) * kBytes;
+    return layout;
+}
+
+CacheLayout attention_layout(const DecoderBlock& block) {
+    CacheLayout layout;
     if (block.latent_attention) {
         const LatentAttentionConfig& sizes = block.latent_attention->sizes;
         layout.kind = CacheLayout::Kind::latent;
@@ -44,17 +45,25 @@ bool have_one_geometry(const CacheLayout& one, const CacheLayout& other) {
            one.state_bytes == other.state_bytes;
 }
 
+// Into the group of its geometry.
+void add_layer(const CacheLayout& layout, int32_t layer, std::vector<CacheLayout>& groups) {
+    auto group = std::ranges::find_if(
+        groups, [&](const CacheLayout& known) { return have_one_geometry(known, layout); });
+    if (group == groups.end()) group = groups.insert(groups.end(), layout);
+    group->layers.push_back(layer);
+}
+
 }  // namespace
 
 std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
     std::vector<CacheLayout> groups;
-    for (size_t layer = 0; layer < blocks.size(); ++layer) {
-        if (blocks[layer].attention.kv_layer) continue;
-        const CacheLayout layout = layout_of(blocks[layer]);
-        auto group = std::ranges::find_if(
-            groups, [&](const CacheLayout& known) { return have_one_geometry(known, layout); });
-        if (group == groups.end()) group = groups.insert(groups.end(), layout);
-        group->layers.push_back(static_cast<int32_t>(layer));
+    for (size_t index = 0; index < blocks.size(); ++index) {
+        const DecoderBlock& block = blocks[index];
+        const auto layer = static_cast<int32_t>(index);
+        const bool attends = block.has_attention && (!block.state_layer || block.state_index);
+        if (attends && !block.attention.kv_layer) add_layer(attention_layout(block), layer, groups);
+        if (!block.state_layer) continue;
+        add_layer(state_layout(*block.state_layer), block.state_index.value_or(layer), groups);
     }
     std::stable_partition(groups.begin(), groups.end(), [](const CacheLayout& group) {
         return group.kind != CacheLayout::Kind::state;
@@ -201,15 +210,17 @@ void load_head(WeightSource& source, const ModelConfig& config, const Vocabulary
     }
     if (!config.generates) return;
     parts.tied = names.is_tied;
-    LinearSpec linear{names.head, config.hidden_size, config.vocab_size, false, ShardAxis::output};
+    LinearSpec linear{names.head, config.hidden_size, config.vocab_size, config.head_bias,
+                      ShardAxis::output};
     if (!parts.tied) {
         parts.head = load_linear(source, linear);
         return;
     }
     source.pass_over(names.head);
     linear.tied_to = names.embedding;
+    const Tensor bias = read_bias(source, linear);
     parts.head = wrap_linear(source, linear,
-                             make_dense_part(parts.token_embedding, {}, source.compute_type()));
+                             make_dense_part(parts.token_embedding, bias, source.compute_type()));
 }
 
 }  // namespace nvllm

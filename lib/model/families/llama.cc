@@ -51,10 +51,11 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
                                        const LlamaTraits& given_traits) {
     LlamaTraits traits = given_traits;
     const std::string first_norm = first_norm_of(traits.norms);
-    const BodyMarks marks = {first_norm, kLlamaMarks.table, kLlamaMarks.usual};
+    const std::string table = fmt::format("{}.weight", traits.embedding);
+    const BodyMarks marks = {first_norm, table, kLlamaMarks.usual};
     traits.prefix = body_prefix(source, marks, config.hidden_size);
-    const VocabularyNames names = vocabulary_names(source, config, traits.prefix,
-                                                   traits.prefix + std::string(kLlamaMarks.table));
+    const VocabularyNames names =
+        vocabulary_names(source, config, traits.prefix, traits.prefix + table);
     const LlamaBlocks blocks(config, source, traits);
     DecoderParts parts;
     parts.token_embedding =

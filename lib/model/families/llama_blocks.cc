@@ -95,7 +95,12 @@ struct LlamaLoader {
         layer.options.scale = static_cast<float>(config.attention_scale.value_or(plain_scale));
         layer.options.window = config.layer_windows[index];
         layer.options.causal = !config.encoder;
+        if (config.attention_chunk > 0 && config.chunked_layers[index]) {
+            layer.options.chunk = config.attention_chunk;
+        }
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
+        layer.in_scale = static_cast<float>(config.attention_in_scale);
+        layer.out_scale = static_cast<float>(config.attention_out_scale);
         layer.query_key_value = query_key_value(name, in, index);
         layer.output = load_linear(source, {fmt::format("{}.{}", name, traits.attention_output),
                                             config.num_heads * heads.head_dim, config.hidden_size,
@@ -108,7 +113,9 @@ struct LlamaLoader {
             layer.sinks = source.placed(as_float32(
                 source, source.read(name + ".sinks", {config.num_heads}, WeightRole::bias)));
         }
-        if (traits.query_key_norm) {
+        if (traits.has_plain_query_key_norm) {
+            add_plain_norms(index, layer);
+        } else if (traits.query_key_norm) {
             const bool is_whole = *traits.query_key_norm == QueryKeyNorm::projections;
             const auto size = [&](int64_t count) {
                 return is_whole ? count * heads.head_dim : heads.head_dim;
@@ -122,6 +129,13 @@ struct LlamaLoader {
         layer.key_scale = cache_scale(name, "k");
         layer.value_scale = cache_scale(name, "v");
         return layer;
+    }
+
+    void add_plain_norms(size_t index, Attention& layer) const {
+        if (!config.query_key_norm || !config.rotates(static_cast<int64_t>(index))) return;
+        layer.norm_place = *traits.query_key_norm;
+        layer.query_norm = norm_without_weights(layer.head_dim);
+        layer.key_norm = norm_without_weights(layer.head_dim);
     }
 
     // Of float8 keys or values; ModelOpt has it below the projection.
@@ -166,48 +180,88 @@ struct LlamaLoader {
         return flow;
     }
 
+    std::string attention_name(const std::string& block) const {
+        return fmt::format("{}.{}", block, traits.attention);
+    }
+
+    // Those of the state and of attention.
+    std::vector<std::string> first_readers(const std::string& block, size_t index) const {
+        std::vector<std::string> readers;
+        if (config.is_linear(index)) readers = states().readers(block);
+        if (!config.has_attention(index)) return readers;
+        for (std::string& reader : attention_readers(attention_name(block), index)) {
+            readers.push_back(std::move(reader));
+        }
+        return readers;
+    }
+
     // In the order of computation.
     std::vector<ChannelFlow> flows(const std::string& block, size_t index) const {
-        const bool is_linear = config.is_linear(index);
-        const std::string attention = block + ".self_attn";
-        std::vector<std::string> readers =
-            is_linear ? states().readers(block) : attention_readers(attention, index);
-        std::vector<std::string> of_mlp = mlps().readers(block, index);
+        std::vector<std::string> readers = first_readers(block, index);
+        std::vector<std::string> of_mlp;
+        if (config.has_mlp(index)) of_mlp = mlps().readers(block, index);
         if (traits.is_parallel) readers.insert(readers.end(), of_mlp.begin(), of_mlp.end());
         std::vector<ChannelFlow> flows;
-        add_norm_flow(block, traits.norms.before_attention, std::move(readers), flows);
-        const bool is_plain = !is_linear && !config.latent_attention && !traits.has_value_norm;
-        if (is_plain) flows.push_back(value_flow(attention));
+        if (!readers.empty()) {
+            add_norm_flow(block, traits.norms.before_attention, std::move(readers), flows);
+        }
+        const bool is_plain =
+            config.has_attention(index) && !config.latent_attention && !traits.has_value_norm;
+        if (is_plain) flows.push_back(value_flow(attention_name(block)));
+        if (!config.has_mlp(index)) return flows;
         add_norm_flow(block, traits.norms.before_mlp, std::move(of_mlp), flows);
         for (ChannelFlow& flow : mlps().flows(block, index)) flows.push_back(std::move(flow));
         return flows;
     }
 
+    // Attention, what stands for it or beside it, and the norm behind.
+    void load_attention(const std::string& name, size_t index, int64_t in,
+                        DecoderBlock& block) const {
+        const bool attends = config.has_attention(index);
+        block.has_attention = attends || config.is_linear(index);
+        if (!block.has_attention) return;
+        if (config.is_linear(index)) block.state_layer = states().load(name, in);
+        if (config.is_linear(index) && attends) {
+            block.state_index =
+                static_cast<int32_t>(config.num_layers) + static_cast<int32_t>(index);
+        }
+        if (attends && config.latent_attention) {
+            block.latent_attention =
+                load_latent_attention(config, source, attention_name(name), in);
+        } else if (attends) {
+            block.attention = attention(attention_name(name), in, index);
+        }
+        block.after_attention_norm = norm_of(name, traits.norms.after_attention);
+    }
+
     // All but the norm before the attention and the flows.
     DecoderBlock block_behind(const std::string& name, size_t index, int64_t in) const {
         DecoderBlock block;
-        if (config.is_linear(index)) {
-            block.state_layer = states().load(name, in);
-        } else if (config.latent_attention) {
-            block.latent_attention = load_latent_attention(config, source, name + ".self_attn", in);
-        } else {
-            block.attention = attention(name + ".self_attn", in, index);
+        load_attention(name, index, in, block);
+        block.has_mlp = config.has_mlp(index);
+        if (block.has_mlp) {
+            block.mlp_norm = norm_of(name, traits.norms.before_mlp);
+            block.mlp = mlps().load(name, index);
         }
-        block.after_attention_norm = norm_of(name, traits.norms.after_attention);
-        block.mlp_norm = norm_of(name, traits.norms.before_mlp);
-        block.mlp = mlps().load(name, index);
         if (config.experts_beside_mlp) block.experts_beside = experts_beside(name);
         block.after_mlp_norm = norm_of(name, traits.norms.after_mlp);
         block.is_parallel = traits.is_parallel;
         block.residual_scale = static_cast<float>(config.residual_scale);
-        if (!config.is_linear(index) && config.rotates(static_cast<int64_t>(index))) {
-            block.rotary = config.is_windowed(index) && config.sliding_rope ? 1 : 0;
-        }
+        if (config.has_attention(index)) block.rotary = rotary_of(index);
         if (config.layer_input_size > 0) block.layer_input = layer_input(name);
         if (traits.has_layer_scale) {
             block.out_scale = number(name + ".layer_scalar", 1.0f);
         }
         return block;
+    }
+
+    // As rotaries() has them.
+    std::optional<size_t> rotary_of(size_t index) const {
+        if (config.rotates(static_cast<int64_t>(index))) {
+            return config.is_windowed(index) && config.sliding_rope ? 1 : 0;
+        }
+        if (config.plain_query_beta == 0.0) return std::nullopt;
+        return config.sliding_rope ? 2 : 1;
     }
 
     // Of any sign.
@@ -237,7 +291,9 @@ struct LlamaLoader {
 
     DecoderBlock block(const std::string& name, size_t index) const {
         DecoderBlock block = block_behind(name, index, config.hidden_size);
-        block.attention_norm = norm_of(name, traits.norms.before_attention);
+        if (block.has_attention) {
+            block.attention_norm = norm_of(name, traits.norms.before_attention);
+        }
         block.flows = flows(name, index);
         return block;
     }
@@ -252,6 +308,12 @@ struct LlamaLoader {
                                   rope_frequencies(*config.sliding_rope, config.head_dim,
                                                    config.max_positions, settings.max_model_len));
         }
+        if (config.plain_query_beta == 0.0) return rotaries;
+        RopeFrequencies none;
+        none.query_beta = static_cast<float>(config.plain_query_beta);
+        none.original_positions = config.plain_query_positions;
+        none.query_offset = 1;
+        rotaries.emplace_back(source, none);
         return rotaries;
     }
 };

@@ -33,12 +33,16 @@ struct ExpertNames {
     // Where all experts are in two stacks.
     const char* in_stack = "experts.gate_up_proj";
     const char* down_stack = "experts.down_proj";
-    const char* router = "gate";         // below the layer, as what follows; a linear
-    bool has_router_bias = false;        // added to the logits
-    const char* choice_bias = nullptr;   // a tensor, on the choice alone; null: none
+    const char* router = "gate";        // below the layer, as what follows; a linear
+    bool has_router_bias = false;       // added to the logits
+    const char* choice_bias = nullptr;  // a tensor, on the choice alone; null: none
+    // Stacks are [experts, in, out]; empty: by their shapes.
+    std::optional<bool> has_turned_stacks = {};
     const char* router_scale = nullptr;  // a tensor [hidden], on what the router reads, normalised
     const char* scales = nullptr;        // a tensor, on the weights of the experts
     const char* shared = nullptr;        // an MLP for all tokens; null: none
+    const char* latent_in = nullptr;     // linears around the experts where those read vectors of
+    const char* latent_out = nullptr;    // their own size
     bool has_own_mlp = false;            // the MLP for all tokens is the block's, not the layer's
     const char* shared_gate = nullptr;   // a linear [hidden] → [1]; null: none
 };
@@ -75,6 +79,8 @@ struct LlamaTraits {
     ops::RopePairs rope_pairs = ops::RopePairs::halves;
     FusedNames fused = {};  // none
     MlpNames mlp = {};
+    const char* embedding = "embed_tokens";   // below the prefix
+    const char* attention = "self_attn";      // below the block
     const char* attention_output = "o_proj";  // below attention
     const char* state_layer = "linear_attn";  // below the block
     const char* final_norm = "norm";          // below the prefix
@@ -92,7 +98,11 @@ struct LlamaTraits {
     bool clamped_experts = false;
     bool has_sinks = false;        // of attention
     bool has_layer_scale = false;  // DecoderBlock::out_scale
-    bool has_value_norm = false;   // a norm of each head's values, without weights
+    // Norms of queries and keys are without weights, and where the config says so (use_qk_norm) of
+    // layers that rotate alone.
+    bool has_plain_query_key_norm = false;
+    bool weighs_inputs = false;   // MoeMlp's
+    bool has_value_norm = false;  // a norm of each head's values, without weights
 };
 
 // As Llama itself calls them.
@@ -113,7 +123,8 @@ class LlamaBlocks {
     DecoderBlock block_behind(const std::string& name, size_t index, int64_t in) const;
 
     Norm norm(const std::string& name, int64_t size) const;
-    // One for the layers without a window, and another where those with one have their own.
+    // One for the layers without a window, another where those with one have their own, and one
+    // where queries grow in layers without a rotation.
     std::vector<Rotary> rotaries(const ModelSettings& settings) const;
 
   private:

@@ -22,8 +22,8 @@ std::vector<float> values_of(WeightSource& source, const std::string& name, int6
 
 }  // namespace
 
-Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t inner, bool bias) const {
-    const int64_t hidden = config_.hidden_size;
+Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t hidden, int64_t inner,
+                   bool bias) const {
     const LinearSpec gate = {fmt::format("{}.{}", name, names.gate), hidden, inner, bias,
                              ShardAxis::output};
     const LinearSpec up = {fmt::format("{}.{}", name, names.up), hidden, inner, bias,
@@ -45,18 +45,21 @@ Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t inner
     }
     layer.down = load_linear(
         source_, {fmt::format("{}.{}", name, names.down), inner, hidden, bias, ShardAxis::input});
+    layer.gate_scale = static_cast<float>(config_.mlp_gate_scale);
+    layer.out_scale = static_cast<float>(config_.mlp_out_scale);
     return layer;
 }
 
-// Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up,
-// and [experts, hidden, inner]; either may be turned.
+// Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up, or
+// [experts, inner, hidden] without gates; and [experts, hidden, inner]; either may be turned.
 void LlamaMlps::name_fused_experts(const std::string& layer) const {
     const std::string in = fmt::format("{}.{}", layer, traits_.experts.in_stack);
     const std::string down = fmt::format("{}.{}", layer, traits_.experts.down_stack);
     if (!source_.has(in)) return;
-    const int64_t hidden = config_.hidden_size;
+    const int64_t hidden = config_.expert_channels();
     const int64_t inner = config_.expert_intermediate_size;
-    const bool is_in_turned = is_turned(in, 2 * inner, hidden);
+    const int64_t rows = traits_.gated_mlp ? 2 * inner : inner;
+    const bool is_in_turned = is_turned(in, rows, hidden);
     const bool is_down_turned = is_turned(down, hidden, inner);
     const int64_t experts = config_.num_experts;
     for (int64_t expert = 0; expert < experts; ++expert) {
@@ -64,10 +67,10 @@ void LlamaMlps::name_fused_experts(const std::string& layer) const {
             return fmt::format("{}.experts.{}.{}.weight", layer, expert, linear);
         };
         const auto of_in = [&](int64_t first) {
-            return StoredPart{in, expert, first, inner, is_in_turned, experts, 2 * inner};
+            return StoredPart{in, expert, first, inner, is_in_turned, experts, rows};
         };
-        source_.name_part(name(traits_.experts.gate), of_in(0));
-        source_.name_part(name(traits_.experts.up), of_in(inner));
+        if (traits_.gated_mlp) source_.name_part(name(traits_.experts.gate), of_in(0));
+        source_.name_part(name(traits_.experts.up), of_in(rows - inner));
         source_.name_part(name(traits_.experts.down),
                           {down, expert, 0, hidden, is_down_turned, experts, hidden});
     }
@@ -126,6 +129,7 @@ Mlp LlamaMlps::clamped_expert(const std::string& layer, int64_t expert) const {
 // Whether a stack of experts' matrices is [experts, in, out] and not [experts, out, in].
 bool LlamaMlps::is_turned(const std::string& stack, int64_t out, int64_t in) const {
     refuse_hook(stack);
+    if (traits_.experts.has_turned_stacks) return *traits_.experts.has_turned_stacks;
     if (source_.has_shape(stack, {config_.num_experts, out, in})) return false;
     if (source_.has_shape(stack, {config_.num_experts, in, out})) return true;
     throw Error(ErrorKind::bad_data,
@@ -141,6 +145,7 @@ Routing LlamaMlps::routing(const std::string& layer) const {
     routing.num_groups = config_.num_expert_groups;
     routing.groups_per_token = config_.expert_groups_per_token;
     routing.groups_by_best = config_.groups_by_best;
+    routing.mixer_noise = static_cast<float>(config_.router_noise);
     routing.weight_scale = static_cast<float>(config_.expert_weight_scale);
     if (traits_.experts.choice_bias != nullptr && config_.has_choice_bias) {
         routing.bias = values_of(source_, fmt::format("{}.{}", layer, traits_.experts.choice_bias),
@@ -174,6 +179,21 @@ std::string LlamaMlps::shared_name(const std::string& block) const {
     return fmt::format("{}.{}.{}", block, names.layer, names.shared);
 }
 
+Mlp LlamaMlps::shared_expert(const std::string& name) const {
+    return mlp(name, traits_.mlp, config_.hidden_size, config_.shared_expert_intermediate_size,
+               config_.mlp_bias);
+}
+
+void LlamaMlps::load_latent(const std::string& layer, MoeMlp& moe) const {
+    const int64_t latent = config_.expert_latent_size;
+    if (latent == 0 || traits_.experts.latent_in == nullptr) return;
+    const int64_t hidden = config_.hidden_size;
+    moe.latent_in = load_linear(source_, {fmt::format("{}.{}", layer, traits_.experts.latent_in),
+                                          hidden, latent, config_.mlp_bias});
+    moe.latent_out = load_linear(source_, {fmt::format("{}.{}", layer, traits_.experts.latent_out),
+                                           latent, hidden, config_.mlp_bias});
+}
+
 MoeMlp LlamaMlps::sparse(const std::string& block) const {
     const ExpertNames& names = traits_.experts;
     const std::string name = sparse_name(block);
@@ -190,18 +210,20 @@ MoeMlp LlamaMlps::sparse(const std::string& block) const {
     if (names.router_scale != nullptr) {
         layer.router_norm = router_norm(fmt::format("{}.{}", name, names.router_scale));
     }
-    layer.computes_all = source_.hook() != nullptr;
+    layer.weighs_inputs = traits_.weighs_inputs;
+    layer.computes_all = source_.hook() != nullptr && !layer.weighs_inputs;
     const std::string shared = shared_name(block);
     if (!shared.empty()) {
-        layer.shared =
-            mlp(shared, traits_.mlp, config_.shared_expert_intermediate_size, config_.mlp_bias);
+        layer.shared = shared_expert(shared);
         if (names.shared_gate != nullptr) {
             layer.shared_gate = load_linear(source_, {fmt::format("{}.{}", name, names.shared_gate),
                                                       config_.hidden_size, 1, false});
         }
     }
+    load_latent(name, layer);
     const std::vector<ExpertLinears> experts = expert_linears(name);
-    if (!traits_.clamped_experts && layer.routing.is_plain() && can_stack(source_, experts)) {
+    const bool is_gated = traits_.gated_mlp && !traits_.clamped_experts;
+    if (is_gated && layer.routing.is_plain() && can_stack(source_, experts)) {
         layer.stack = load_expert_stack(source_, experts, mlp_function_named(config_.activation));
         return layer;
     }
@@ -212,14 +234,15 @@ MoeMlp LlamaMlps::sparse(const std::string& block) const {
         }
         layer.experts.push_back(mlp(fmt::format("{}.experts.{}", name, expert),
                                     {names.layer, names.gate, names.up, names.down},
-                                    config_.expert_intermediate_size, false));
+                                    config_.expert_channels(), config_.expert_intermediate_size,
+                                    false));
     }
     return layer;
 }
 
 // Without biases, which only clamped experts have.
 std::vector<ExpertLinears> LlamaMlps::expert_linears(const std::string& layer) const {
-    const int64_t hidden = config_.hidden_size;
+    const int64_t hidden = config_.expert_channels();
     const int64_t inner = config_.expert_intermediate_size;
     std::vector<ExpertLinears> experts;
     for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
@@ -238,8 +261,8 @@ std::string LlamaMlps::sparse_name(const std::string& block) const {
 
 std::variant<Mlp, MoeMlp> LlamaMlps::load(const std::string& block, size_t index) const {
     if (is_sparse(index)) return sparse(block);
-    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp, width(index),
-               config_.mlp_bias);
+    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp, config_.hidden_size,
+               width(index), config_.mlp_bias);
 }
 
 std::vector<std::string> LlamaMlps::mlp_readers(const std::string& name) const {
@@ -256,6 +279,14 @@ ChannelFlow LlamaMlps::mlp_flow(const std::string& name, int64_t inner) const {
                             fmt::format("{}.{}", name, traits_.mlp.down));
 }
 
+void LlamaMlps::add_expert_readers(const std::string& layer,
+                                   std::vector<std::string>& readers) const {
+    for (const ExpertLinears& expert : expert_linears(layer)) {
+        if (traits_.gated_mlp) readers.push_back(expert.gate.name);
+        if (!traits_.clamped_experts) readers.push_back(expert.up.name);
+    }
+}
+
 std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t index) const {
     if (!is_sparse(index)) {
         return mlp_readers(fmt::format("{}.{}", block, traits_.mlp.layer));
@@ -263,9 +294,10 @@ std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t ind
     const ExpertNames& names = traits_.experts;
     const std::string layer = sparse_name(block);
     std::vector<std::string> readers = {fmt::format("{}.{}", layer, names.router)};
-    for (const ExpertLinears& expert : expert_linears(layer)) {
-        readers.push_back(expert.gate.name);
-        if (!traits_.clamped_experts) readers.push_back(expert.up.name);
+    if (config_.expert_latent_size > 0) {
+        readers.push_back(fmt::format("{}.{}", layer, names.latent_in));
+    } else {
+        add_expert_readers(layer, readers);
     }
     const std::string shared = shared_name(block);
     if (shared.empty()) return readers;

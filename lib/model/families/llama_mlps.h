@@ -40,8 +40,12 @@ class LlamaMlps {
     std::string sparse_name(const std::string& block) const;
     // The name of the MLP for all tokens beside experts; empty: there is none.
     std::string shared_name(const std::string& block) const;
-    Mlp mlp(const std::string& name, const MlpNames& names, int64_t inner, bool bias) const;
+    // Reads and gives `channels`.
+    Mlp mlp(const std::string& name, const MlpNames& names, int64_t channels, int64_t inner,
+            bool bias) const;
+    Mlp shared_expert(const std::string& name) const;
     std::vector<std::string> mlp_readers(const std::string& name) const;
+    void add_expert_readers(const std::string& layer, std::vector<std::string>& readers) const;
     ChannelFlow mlp_flow(const std::string& name, int64_t inner) const;
     MoeMlp sparse(const std::string& block) const;
     Routing routing(const std::string& layer) const;
@@ -51,6 +55,7 @@ class LlamaMlps {
     void name_fused_experts(const std::string& layer) const;
     void name_clamped_experts(const std::string& layer) const;
     void name_stack(const std::string& layer, const char* linear, int64_t out) const;
+    void load_latent(const std::string& layer, MoeMlp& moe) const;
     void refuse_hook(const std::string& stack) const;
     bool is_turned(const std::string& stack, int64_t out, int64_t in) const;
 

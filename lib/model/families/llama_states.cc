@@ -47,6 +47,10 @@ Tensor LlamaStates::vector(const std::string& name, int64_t size) const {
     return source_.placed(as_float32(source_, source_.read(name, {size}, WeightRole::bias)));
 }
 
+ops::Activation LlamaStates::activation() const {
+    return mlp_function_named(config_.linear_attention->activation).function;
+}
+
 GatedDeltaNet LlamaStates::delta_net(const std::string& name, int64_t in) const {
     GatedDeltaNet layer;
     layer.sizes = sizes();
@@ -57,7 +61,7 @@ GatedDeltaNet LlamaStates::delta_net(const std::string& name, int64_t in) const 
     layer.conv_taps = convolution(name + ".conv1d.weight", layer.sizes.channels());
     layer.a_log = vector(name + ".A_log", layer.sizes.heads);
     layer.dt_bias = vector(name + ".dt_bias", layer.sizes.heads);
-    layer.activation = mlp_function_named(config_.activation).function;
+    layer.activation = activation();
     layer.norm =
         load_rms_norm(source_, name + ".norm", layer.sizes.value_dim, config_.norm_epsilon);
     return layer;
@@ -90,14 +94,21 @@ Mamba2 LlamaStates::mamba(const std::string& name, int64_t in) const {
     layer.sizes = sizes();
     layer.in = load_inputs(name, in);
     layer.out = load_linear(source_, {name + ".out_proj", layer.sizes.values(), config_.hidden_size,
-                                      given.projection_bias});
+                                      given.output_bias});
     layer.conv_taps = convolution(name + ".conv1d.weight", layer.sizes.channels());
     if (given.conv_bias) layer.conv_bias = vector(name + ".conv1d.bias", layer.sizes.channels());
     layer.a_log = vector(name + ".A_log", layer.sizes.heads);
     layer.dt_bias = vector(name + ".dt_bias", layer.sizes.heads);
     layer.skip = vector(name + ".D", layer.sizes.heads);
-    layer.activation = mlp_function_named(config_.activation).function;
-    layer.norms = norms_of_groups(name + ".norm");
+    layer.least_step = static_cast<float>(given.least_step);
+    layer.activation = activation();
+    if (given.has_norm) layer.norms = norms_of_groups(name + ".norm");
+    layer.norm_before_gate = given.norm_before_gate;
+    layer.in_scale = static_cast<float>(given.in_scale);
+    layer.out_scale = static_cast<float>(given.out_scale);
+    if (given.part_scales.empty()) return layer;
+    const auto part = [&](size_t index) { return static_cast<float>(given.part_scales[index]); };
+    layer.part_scales = {part(0), part(1), part(2), part(3), part(4)};
     return layer;
 }
 
@@ -110,7 +121,7 @@ ShortConv LlamaStates::short_conv(const std::string& name, int64_t in) const {
     layer.conv_taps = convolution(name + ".conv.weight", layer.channels);
     if (given.conv_bias) layer.conv_bias = vector(name + ".conv.bias", layer.channels);
     layer.out = load_linear(
-        source_, {name + ".out_proj", layer.channels, config_.hidden_size, given.projection_bias});
+        source_, {name + ".out_proj", layer.channels, config_.hidden_size, given.output_bias});
     return layer;
 }
 

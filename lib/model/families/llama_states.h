@@ -26,6 +26,8 @@ class LlamaStates {
   private:
     bool is(StateLayerKind kind) const { return config_.linear_attention->kind == kind; }
     LinearAttentionSizes sizes() const;
+    // Behind the convolution.
+    ops::Activation activation() const;
     GatedDeltaNet delta_net(const std::string& name, int64_t in) const;
     Mamba2 mamba(const std::string& name, int64_t in) const;
     ShortConv short_conv(const std::string& name, int64_t in) const;

@@ -6,6 +6,7 @@
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/rope.h"
 #include "lib/model/layers/copy_rows.h"
+#include "lib/model/layers/scaled.h"
 
 namespace nvllm {
 namespace {
@@ -54,7 +55,7 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
         ops::gated_activation(context, ops::Activation::sigmoid,
                               with_gates.columns(head_dim, head_dim), attended, attended);
     }
-    output.apply(context, attended.reshaped({tokens, heads * head_dim}), how, y);
+    apply_scaled(context, output, out_scale, attended.reshaped({tokens, heads * head_dim}), how, y);
 }
 
 TensorView Attention::project(const Context& context, const ConstTensorView& x) const {
@@ -62,7 +63,8 @@ TensorView Attention::project(const Context& context, const ConstTensorView& x) 
     const int64_t of_keys = kv_heads * head_dim;
     const TensorView projected =
         take_activations(context, {x.dim(0), values_are_keys ? made + of_keys : made});
-    query_key_value.apply(context, x, ops::MatmulOutput::overwrite, projected.columns(0, made));
+    query_key_value.apply(context, scaled(context, in_scale, x), ops::MatmulOutput::overwrite,
+                          projected.columns(0, made));
     if (values_are_keys) {
         copy_rows(context, projected.columns(made - of_keys, of_keys),
                   projected.columns(made, of_keys));
@@ -98,7 +100,7 @@ ops::AttentionInputOptions Attention::prepare_apart(const Context& context, cons
         input.key_norm = key_norm->weight.view();
         input.key_norm_options = {key_norm->epsilon, key_norm->weight_offset};
     }
-    if (cos_sin == nullptr) return input;
+    if (cos_sin == nullptr || cos_sin->cosines.rank == 0) return input;
     if (query_norm && norm_place == QueryKeyNorm::rotated_heads) {
         ops::rope(context, cos_sin->cosines, cos_sin->sines, rope_pairs, queries.split_last(heads));
         ops::rope(context, cos_sin->cosines, cos_sin->sines, rope_pairs, keys.split_last(kv_heads));

@@ -45,6 +45,8 @@ struct Attention {
     Tensor position_bias;
     float key_scale = 1.0f;  // of a float8 cache
     float value_scale = 1.0f;
+    float in_scale = 1.0f;   // on what the projection reads
+    float out_scale = 1.0f;  // on what `output` gives
 
     // y (+)= attention of x [tokens, hidden] over what layer `index` has cached, this step's tokens
     // included; writes their keys and values. `cos_sin` may be null: no rotation.

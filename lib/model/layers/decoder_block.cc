@@ -66,21 +66,31 @@ size_t norm_bytes(const std::optional<Norm>& norm) { return norm ? norm->bytes()
 
 }  // namespace
 
+void DecoderBlock::attend(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
+                          const ConstTensorView& x, ops::MatmulOutput how,
+                          const TensorView& y) const {
+    if (state_layer) {
+        const ScratchArena::Scope scope(*batch.context->scratch);
+        const int32_t state = state_index.value_or(index);
+        std::visit([&](const auto& layer) { layer.apply(batch, state, x, how, y); }, *state_layer);
+        if (!state_index) return;
+        how = ops::MatmulOutput::accumulate;
+    }
+    if (latent_attention) {
+        latent_attention->apply(batch, index, cos_sin, x, how, y);
+    } else {
+        attention.apply(batch, index, cos_sin, x, how, y);
+    }
+}
+
 void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
                          const TensorView& hidden) const {
     const Context& context = *batch.context;
+    if (!has_attention) return apply_mlp(context, hidden);
     const Around around{attention_norm, after_attention_norm, residual_scale};
     apply_residual(context, around, hidden,
                    [&](const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) {
-                       if (state_layer) {
-                           std::visit(
-                               [&](const auto& layer) { layer.apply(batch, index, x, how, y); },
-                               *state_layer);
-                       } else if (latent_attention) {
-                           latent_attention->apply(batch, index, cos_sin, x, how, y);
-                       } else {
-                           attention.apply(batch, index, cos_sin, x, how, y);
-                       }
+                       attend(batch, index, cos_sin, x, how, y);
                        if (!is_parallel) return;
                        std::visit(
                            [&](const auto& layer) {
@@ -88,7 +98,7 @@ void DecoderBlock::apply(const ForwardContext& batch, int32_t index, const CosSi
                            },
                            mlp);
                    });
-    if (!is_parallel) apply_mlp(context, hidden);
+    if (has_mlp && !is_parallel) apply_mlp(context, hidden);
 }
 
 void DecoderBlock::apply_mlp(const Context& context, const TensorView& hidden) const {

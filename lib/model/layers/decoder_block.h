@@ -28,10 +28,16 @@ struct ExpertsBeside {
 using StateLayer = std::variant<GatedDeltaNet, Mamba2, ShortConv>;
 
 struct DecoderBlock {
+    // Which halves there are: attention or what stands for it, and the feed-forward layer.
+    bool has_attention = true;
+    bool has_mlp = true;
     std::optional<Norm> attention_norm;  // of what attention reads; empty: it reads the residual
     // `attention`, or instead that of the two others which is there.
     Attention attention;
     std::optional<StateLayer> state_layer;
+    // Attention stands beside the state layer, whose state has this number among what is cached;
+    // empty: the block's.
+    std::optional<int32_t> state_index;
     std::optional<LatentAttention> latent_attention;
     std::optional<Norm> after_attention_norm;  // before the residual is added (Gemma 2, 3)
     std::optional<Norm> mlp_norm;              // alike
@@ -59,6 +65,10 @@ struct DecoderBlock {
     // As Model::is_capturable().
     bool is_capturable() const;
     size_t bytes() const;
+
+  private:
+    void attend(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,
+                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 };
 
 }  // namespace nvllm

@@ -93,7 +93,7 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
     ops::l2_norm(context, keys, kEpsilon, 1.0f, keys);
     const TensorView decay = take_values(context, DType::f32, {tokens, sizes.heads});
     const TensorView update = take_values(context, DType::f32, {tokens, sizes.heads});
-    ops::state_gates(context, projected.decay, projected.update, a_log.view(), dt_bias.view(),
+    ops::state_gates(context, projected.decay, projected.update, {a_log.view(), dt_bias.view()},
                      decay, update);
 
     const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});

@@ -1,9 +1,36 @@
 // The order of ops of Mamba-2.
 #include "lib/model/layers/mamba2.h"
 
+#include "kernels/ops/elementwise.h"
+#include "lib/model/layers/scaled.h"
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm {
+
+TensorView Mamba2::project(const Context& context, const ConstTensorView& x) const {
+    const TensorView projected = take_activations(context, {x.dim(0), in.out()});
+    in.apply(context, scaled(context, in_scale, x), ops::MatmulOutput::overwrite, projected);
+    int64_t first = 0;
+    const auto scale_next = [&](int64_t width, float factor) {
+        if (factor != 1.0f) ops::scale(context, factor, projected.columns(first, width));
+        first += width;
+    };
+    scale_next(sizes.values(), part_scales.gates);
+    scale_next(sizes.values(), part_scales.values);
+    scale_next(sizes.keys(), part_scales.keys);
+    scale_next(sizes.keys(), part_scales.queries);
+    scale_next(sizes.heads, part_scales.steps);
+    return projected;
+}
+
+void Mamba2::normalise(const Context& context, const TensorView& result) const {
+    const int64_t width = norms.empty() ? 0 : result.dim(1) / std::ssize(norms);
+    for (size_t group = 0; group < norms.size(); ++group) {
+        const TensorView part = result.columns(static_cast<int64_t>(group) * width, width);
+        norms[group].apply(context, part, part);
+    }
+}
+
 void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
                    ops::MatmulOutput how, const TensorView& y) const {
     const Context& context = *batch.context;
@@ -11,8 +38,7 @@ void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensor
     const int64_t width = sizes.values();
     const LayerStates states(batch, index, sizes);
 
-    const TensorView projected = take_activations(context, {tokens, in.out()});
-    in.apply(context, x, ops::MatmulOutput::overwrite, projected);
+    const TensorView projected = project(context, x);
     const TensorView convolved = take_activations(context, {tokens, sizes.channels()});
     convolve(batch, index, projected.columns(width, sizes.channels()),
              {conv_taps.view(), view_or_none(conv_bias)}, states.of_conv, convolved);
@@ -21,7 +47,7 @@ void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensor
     const TensorView decay = take_values(context, DType::f32, {tokens, sizes.heads});
     const TensorView step = take_values(context, DType::f32, {tokens, sizes.heads});
     ops::state_gates(context, projected.columns(width + sizes.channels(), sizes.heads), {},
-                     a_log.view(), dt_bias.view(), decay, step);
+                     {a_log.view(), dt_bias.view(), least_step}, decay, step);
 
     const auto of_groups = [&](int64_t first) {
         return convolved.columns(first, sizes.keys()).split_last(sizes.key_heads);
@@ -39,14 +65,11 @@ void Mamba2::apply(const ForwardContext& batch, int32_t index, const ConstTensor
                   states.of_heads, attended);
 
     const TensorView result = attended.reshaped({tokens, width});
+    if (norm_before_gate) normalise(context, result);
     ops::gated_activation(context, ops::Activation::silu, projected.columns(0, width), result,
                           result);
-    const int64_t of_group = width / std::ssize(norms);
-    for (size_t group = 0; group < norms.size(); ++group) {
-        const TensorView part = result.columns(static_cast<int64_t>(group) * of_group, of_group);
-        norms[group].apply(context, part, part);
-    }
-    out.apply(context, result, how, y);
+    if (!norm_before_gate) normalise(context, result);
+    apply_scaled(context, out, out_scale, result, how, y);
 }
 
 size_t Mamba2::bytes() const {

@@ -1,6 +1,9 @@
 // The order of ops of a feed-forward layer.
 #include "lib/model/layers/mlp.h"
 
+#include "kernels/ops/elementwise.h"
+#include "lib/model/layers/scaled.h"
+
 namespace nvllm {
 
 void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
@@ -9,7 +12,7 @@ void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOut
     in.apply(context, x, ops::MatmulOutput::overwrite, inner);
     if (!gated) {
         activation.apply(context, inner);
-        down.apply(context, inner, how, y);
+        apply_scaled(context, down, out_scale, inner, how, y);
         return;
     }
     const int64_t intermediate = in.out() / 2;
@@ -20,8 +23,9 @@ void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOut
         return;
     }
     const TensorView gate = inner.columns(0, intermediate);
+    if (gate_scale != 1.0f) ops::scale(context, gate_scale, gate);
     activation.apply_gated(context, gate, inner.columns(intermediate, intermediate));
-    down.apply(context, gate, how, y);
+    apply_scaled(context, down, out_scale, gate, how, y);
 }
 
 }  // namespace nvllm

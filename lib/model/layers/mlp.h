@@ -22,6 +22,8 @@ struct Mlp {
     MlpFunction activation;
     LinearWeight in;    // [hidden] → gate, then up: [2 * intermediate]; plain: [intermediate]
     LinearWeight down;  // [intermediate] → [hidden]
+    float gate_scale = 1.0f;  // on what f reads, of a gated layer
+    float out_scale = 1.0f;   // on what `down` gives
 
     // y (+)= mlp(x). x, y: activations [tokens, hidden].
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,

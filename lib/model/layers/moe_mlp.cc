@@ -127,6 +127,18 @@ PlacedChoices place(const Context& context, const TokensByExpert& sorted, int64_
     return {rows, weights};
 }
 
+// What the experts' results are weighted with where their inputs were.
+ConstTensorView ones(const Context& context, int64_t count) {
+    float* const values = host_scratch(context).take_array<float>(static_cast<size_t>(count));
+    const ComputeDevice device(context);
+    if (!context.is_dry_run()) std::fill_n(values, count, 1.0f);
+    if (device.is_cpu()) return {values, DType::f32, {count}};
+    const TensorView placed = take_values(context, DType::f32, {count});
+    if (context.is_dry_run()) return placed;
+    device.copy_in(context.stream, placed.data, values, static_cast<size_t>(count) * sizeof(float));
+    return placed;
+}
+
 // Which of the sorted rows are an expert's.
 struct ExpertRows {
     int64_t first;
@@ -192,12 +204,27 @@ void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& given,
         stack->apply(context, logits, routing, normed(context, input_norm, given), how, y);
         return;
     }
+    const ScratchArena::Scope scope(*context.scratch);
+    const ConstTensorView x = normed(context, input_norm, given);
+    if (latent_in.out() == 0) return apply_experts(context, given, x, how, y);
+    const TensorView latent = take_activations(context, {tokens, latent_in.out()});
+    latent_in.apply(context, x, ops::MatmulOutput::overwrite, latent);
+    const TensorView out = take_activations(context, {tokens, latent_in.out()});
+    apply_experts(context, given, latent, ops::MatmulOutput::overwrite, out);
+    latent_out.apply(context, out, how, y);
+}
+
+void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
+                           const ConstTensorView& x, ops::MatmulOutput how,
+                           const TensorView& y) const {
+    const int64_t tokens = x.dim(0);
     const ScratchArena::Scope host_scope(host_scratch(context));
     const Choices choices = route(context, *this, given);
     const ScratchArena::Scope scope_of_input(*context.scratch);
-    const ConstTensorView x = normed(context, input_norm, given);
     const TokensByExpert sorted = sort_by_expert(context, *this, tokens, choices);
     const PlacedChoices placed = place(context, sorted, tokens * routing.experts_per_token);
+    const ConstTensorView out_weights =
+        weighs_inputs ? ones(context, tokens * routing.experts_per_token) : placed.weights;
     if (how == ops::MatmulOutput::overwrite) clear(context, y);
     for (size_t expert = 0; expert < experts.size(); ++expert) {
         const auto [first, count] = rows_of(context, sorted, expert, tokens);
@@ -210,16 +237,19 @@ void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& given,
         } else {
             const TensorView gathered = take_activations(context, {count, x.dim(1)});
             ops::gather_rows(context, x, rows, gathered);
+            if (weighs_inputs) {
+                ops::scale_rows(context, placed.weights.rows(first, count), gathered);
+            }
             experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite, computed);
         }
         if (count == 0) continue;
-        ops::add_weighted_rows(context, computed, rows, placed.weights.rows(first, count), y);
+        ops::add_weighted_rows(context, computed, rows, out_weights.rows(first, count), y);
     }
 }
 
 size_t MoeMlp::bytes() const {
-    size_t bytes = router.bytes() + (stack ? stack->bytes() : 0) +
-                   (router_norm ? router_norm->bytes() : 0) +
+    size_t bytes = router.bytes() + latent_in.bytes() + latent_out.bytes() +
+                   (stack ? stack->bytes() : 0) + (router_norm ? router_norm->bytes() : 0) +
                    (input_norm ? input_norm->bytes() : 0);
     for (const Mlp& expert : experts) bytes += expert.bytes();
     if (shared) bytes += shared->bytes() + shared_gate.bytes();

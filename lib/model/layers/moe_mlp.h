@@ -17,9 +17,14 @@ struct MoeMlp {
     std::optional<Norm> router_norm;  // of what the router reads
     std::optional<Norm> input_norm;   // of what the experts read
     LinearWeight router;              // [hidden] → [experts]
-    std::vector<Mlp> experts;         // one by one, or
+    // Around the experts, which read and give vectors of another size; empty: there are none.
+    LinearWeight latent_in;    // [hidden] → [latent]
+    LinearWeight latent_out;   // [latent] → [hidden]
+    std::vector<Mlp> experts;  // one by one, or
     std::optional<ExpertStack> stack;
     Routing routing;
+    // Weights are factors on what experts read, and not on what they give (Llama 4).
+    bool weighs_inputs = false;
     std::optional<Mlp> shared;  // an expert that all tokens go to
     LinearWeight shared_gate;   // [hidden] → [1], by whose logistic function its result is scaled
     // Each expert computes all tokens, though only the chosen ones' results count: a hook then sees
@@ -37,6 +42,10 @@ struct MoeMlp {
   private:
     void apply_chosen(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                       const TensorView& y) const;
+    // The experts that `x` chooses, of `inputs`.
+    void apply_experts(const Context& context, const ConstTensorView& x,
+                       const ConstTensorView& inputs, ops::MatmulOutput how,
+                       const TensorView& y) const;
     void add_shared(const Context& context, const ConstTensorView& x, const TensorView& y) const;
 };
 

@@ -16,6 +16,7 @@ struct RopeFrequencies {
     // Queries are multiplied with ops::position_factors() of these; beta 0: they are not.
     float query_beta = 0.0f;
     int64_t original_positions = 0;
+    int64_t query_offset = 0;
 };
 
 // Positions of the context that a model was first trained for, where sequences that cannot leave it

@@ -9,7 +9,7 @@
 
 namespace nvllm {
 
-// float32 [tokens, rotary / 2] each, on the step's arena.
+// float32 [tokens, rotary / 2] each, on the step's arena; of no rank: no rotation.
 struct CosSin {
     TensorView cosines;
     TensorView sines;
@@ -19,7 +19,7 @@ struct CosSin {
 
 class Rotary {
   public:
-    // In memory of the source's device.
+    // In memory of the source's device. No frequencies: no rotation, and factors on queries alone.
     Rotary(WeightSource& source, const RopeFrequencies& frequencies);
 
     // positions: int32 [tokens]. choices: int32 [tokens], which frequencies each token takes: 0, or
@@ -32,6 +32,7 @@ class Rotary {
     float attention_factor_;
     float query_beta_;  // of ops::position_factors(); 0: none
     int64_t original_positions_;
+    int64_t query_offset_;
 };
 
 }  // namespace nvllm

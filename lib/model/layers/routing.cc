@@ -20,6 +20,8 @@ void softmax(std::span<float> values) {
     for (float& value : values) value /= sum;
 }
 
+float sigmoid(float value) { return 1.0f / (1.0f + std::exp(-value)); }
+
 // Of equals the first. Where nothing is a number, the first.
 int32_t best_of(std::span<const float> values) {
     return static_cast<int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
@@ -58,15 +60,37 @@ void leave_best_groups(const Routing& routing, std::span<float> choice) {
     }
 }
 
+// What an expert's logit may differ by is relative to the larger of it and the best one.
+void mix_sparsely(const Routing& routing, std::span<const float> logits, int32_t* experts,
+                  float* weights) {
+    std::vector<float> left(logits.begin(), logits.end());
+    for (int64_t rank = 0; rank < routing.experts_per_token; ++rank) {
+        const int32_t expert = best_of(left);
+        const float best = left[static_cast<size_t>(expert)];
+        float sum = 0.0f;
+        for (size_t i = 0; i < left.size(); ++i) {
+            const float factor = std::max(std::abs(logits[i]), best);
+            if ((best - left[i]) / factor > 2.0f * routing.mixer_noise) continue;
+            sum += std::exp(left[i] - best);
+        }
+        experts[rank] = expert;
+        weights[rank] = 1.0f / sum;
+        left[static_cast<size_t>(expert)] = kNever;
+    }
+}
+
 }  // namespace
 
 void choose_experts(const Routing& routing, std::span<float> logits, int32_t* experts,
                     float* weights) {
     const int64_t count = routing.experts_per_token;
     const std::span<float> chosen(weights, static_cast<size_t>(count));
+    if (routing.scores == RouterScores::sparse_mixer) {
+        return mix_sparsely(routing, logits, experts, weights);
+    }
     if (routing.scores == RouterScores::softmax) softmax(logits);
     if (routing.scores == RouterScores::sigmoid) {
-        for (float& value : logits) value = 1.0f / (1.0f + std::exp(-value));
+        for (float& value : logits) value = sigmoid(value);
     }
     std::vector<float> choice(logits.begin(), logits.end());
     for (size_t i = 0; i < routing.bias.size(); ++i) choice[i] += routing.bias[i];
@@ -80,6 +104,9 @@ void choose_experts(const Routing& routing, std::span<float> logits, int32_t* ex
         choice[static_cast<size_t>(expert)] = kNever;
     }
     if (routing.scores == RouterScores::chosen_softmax) softmax(chosen);
+    if (routing.scores == RouterScores::chosen_sigmoid) {
+        for (float& weight : chosen) weight = sigmoid(weight);
+    }
     for (float& weight : chosen) {
         if (routing.normalize_weights) weight /= sum + routing.sum_epsilon;
         weight *= routing.weight_scale;

@@ -12,6 +12,10 @@ enum class RouterScores : uint8_t {
     softmax,         // over all experts
     sigmoid,         // of each (DeepSeek V3)
     chosen_softmax,  // experts are chosen by their logits; softmax over those chosen (gpt-oss)
+    chosen_sigmoid,  // alike; sigmoid of each (Llama 4)
+    // One after another, each by the largest logit that is left; softmax over those logits that
+    // differ from it by less than the noise of training (Liu et al. 2023, SparseMixer)
+    sparse_mixer,
 };
 
 struct Routing {
@@ -19,6 +23,7 @@ struct Routing {
     RouterScores scores = RouterScores::softmax;
     bool normalize_weights = false;  // the chosen experts' weights are scaled to sum to 1
     float sum_epsilon = 0.0f;        // added to that sum (LFM2)
+    float mixer_noise = 0.0f;        // of sparse_mixer
     // Added to the scores for the choice alone; empty: nothing. float32 [experts]
     std::vector<float> bias = {};
     // Only experts of the best groups can be chosen; a group is as good as its two best experts

@@ -66,10 +66,10 @@ TEST_CASE("cuda: factors of positions grow with each context that was passed") {
         testing::Machine machine(1);
         std::vector<int32_t> positions{0, 63, 64, 1000, 262143};
         std::vector<float> factors(5);
-        cuda::position_factors(machine.context(), testing::view(positions, {5}), 0.1f, 64,
+        cuda::position_factors(machine.context(), testing::view(positions, {5}), 0.1f, 64, 1,
                                testing::view(factors, {5}));
         for (size_t i = 0; i < 5; ++i) {
-            const double turns = std::floor(positions[i] / 64.0);
+            const double turns = std::floor((positions[i] + 1) / 64.0);
             CHECK(testing::close(factors[i], 1.0 + double{0.1f} * std::log(1.0 + turns), 2e-7));
         }
     });

@@ -205,9 +205,9 @@ void rope(const Context&, const ConstTensorView& cosines, const ConstTensorView&
 }
 
 void position_factors(const Context&, const ConstTensorView& positions, float beta,
-                      int64_t original, const TensorView& factors) {
+                      int64_t original, int64_t offset, const TensorView& factors) {
     for (int64_t row = 0; row < factors.dim(0); ++row) {
-        const int64_t turns = index_at(positions, row) / original;
+        const int64_t turns = (index_at(positions, row) + offset) / original;
         set(factors, {row}, 1.0f + beta * std::log(1.0f + static_cast<float>(turns)));
     }
 }

@@ -31,7 +31,7 @@ class Driver {
         context_.scratch = &arena_;
         context_.threads = &threads;
         const auto& groups = model.kv_groups();
-        layers_.resize(static_cast<size_t>(model.num_blocks()));
+        layers_.resize(num_cached_layers(groups));
         for (size_t group = 0; group < groups.size(); ++group) {
             for (const int32_t layer : groups[group].layers) {
                 KvLayer& kv = layers_[static_cast<size_t>(layer)];

@@ -339,6 +339,16 @@ TEST_CASE("cuda: attention where shared memory holds one tile of keys at a time"
 }
 #endif
 
+TEST_CASE("cuda: attention within chunks") {
+    for (const int64_t chunk : {1, 13, 64, 100}) {
+        CAPTURE(chunk);
+        ops::PagedAttentionOptions options{0.125f};
+        options.chunk = chunk;
+        check_batch({bf16, bf16, 4, 2, 64, 16}, options, {{90, 90}, {600, 1}, {130, 20}});
+        check_batch({f32, f32, 4, 2, 64, 16}, options, {{90, 90}, {600, 1}, {130, 20}});
+    }
+}
+
 TEST_CASE("cuda: sinks join the denominator, whoever folds the splits") {
     std::vector<float> sinks{-3.0f, 0.5f, 2.0f, 40.0f};
     for (const DType dtype : {bf16, f32}) {

@@ -59,7 +59,18 @@ std::string text_of(const ModelConfig& config) {
             fmt::format(" {} {} {} {} {} {} {} {}", linear.key_heads, linear.value_heads,
                         linear.key_dim, linear.value_dim, linear.conv_taps,
                         fmt::join(linear.layers, ","), linear.conv_bias, linear.projection_bias);
+        text += fmt::format(" {} {} {} {} {} {} {} {}", linear.output_bias, linear.activation,
+                            linear.has_norm, linear.norm_before_gate, linear.least_step,
+                            linear.in_scale, linear.out_scale, fmt::join(linear.part_scales, ","));
     }
+    for (const LayerKind kind : config.layer_kinds) text += fmt::format(" {}", int(kind));
+    text +=
+        fmt::format(" {} {} {} {} {} {} {}", config.attention_beside_states,
+                    config.attention_in_scale, config.attention_out_scale, config.mlp_gate_scale,
+                    config.mlp_out_scale, config.expert_latent_size, config.head_bias);
+    text += fmt::format(" {} {} {} {} {}", config.router_noise, config.attention_chunk,
+                        fmt::join(config.chunked_layers, ","), config.plain_query_beta,
+                        config.plain_query_positions);
     for (const LayerHeads& heads : config.layer_heads) {
         text += fmt::format(" {}x{}", heads.kv_heads, heads.head_dim);
     }
@@ -130,8 +141,10 @@ TEST_CASE("config keys: what every family says by default gives no note") {
 bool says_nothing_now(const ModelConfig& config, const std::string& key) {
     const bool is_of_windows = key == "sliding_window" || key == "max_window_layers" ||
                                key == "layer_types" || key == "use_sliding_window";
-    // Lists of layers decide over these.
-    const bool is_decided = key == "sliding_window_pattern" || key == "no_rope_layer_interval";
+    // Lists of layers decide over these, and mamba_d_ssm.
+    const bool is_decided = key == "sliding_window_pattern" || key == "no_rope_layer_interval" ||
+                            key == "interleave_moe_layer_step" ||
+                            (key == "mamba_expand" && config.attention_beside_states);
     // Experts are chosen out of all groups.
     const bool is_of_groups = key == "n_group" || key == "topk_group";
     const bool has_groups = config.text_architecture != "DeepseekV2ForCausalLM";

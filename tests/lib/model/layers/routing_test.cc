@@ -38,6 +38,31 @@ TEST_CASE("routing: softmax over the chosen alone") {
     CHECK(choice.weights[0] + choice.weights[1] == doctest::Approx(1.0f));
 }
 
+TEST_CASE("routing: sigmoid of the chosen, by logits that are apart where sigmoids are not") {
+    const Choice choice = choose({.experts_per_token = 1, .scores = RouterScores::chosen_sigmoid},
+                                 {40.0f, -3.0f, 41.0f});
+    CHECK(choice.experts == std::vector<int32_t>{2});
+    CHECK(choice.weights[0] == doctest::Approx(1.0f));
+}
+
+TEST_CASE("routing: SparseMixer leaves out what differs by more than the noise") {
+    const Routing routing = {
+        .experts_per_token = 2, .scores = RouterScores::sparse_mixer, .mixer_noise = 0.1f};
+    // 2.0 and 1.7 differ by 0.15 of 2.0; 1.7 and 1.5 by 0.12 of 1.7, which the best is no part of.
+    const Choice close = choose(routing, {1.5f, 2.0f, 1.7f});
+    CHECK(close.experts == std::vector<int32_t>{1, 2});
+    CHECK(close.weights[0] == doctest::Approx(sigmoid(0.3f)));
+    CHECK(close.weights[1] == doctest::Approx(sigmoid(0.2f)));
+    const Choice apart = choose(routing, {1.0f, 2.0f, -3.0f});
+    CHECK(apart.experts == std::vector<int32_t>{1, 0});
+    CHECK(apart.weights[0] == 1.0f);
+    CHECK(apart.weights[1] == 1.0f);
+    // A large negative logit makes its own difference small.
+    const Choice negative = choose(routing, {-10.0f, -9.0f, -20.0f});
+    CHECK(negative.experts == std::vector<int32_t>{1, 0});
+    CHECK(negative.weights[0] == doctest::Approx(sigmoid(1.0f)));
+}
+
 TEST_CASE("routing: a bias chooses and does not weigh") {
     const Routing routing = {.experts_per_token = 2,
                              .scores = RouterScores::sigmoid,
