@@ -43,16 +43,21 @@ void gated_activation(const Context& context, ops::Activation function, const Co
     });
 }
 
-void clamped_swiglu(const Context& context, float alpha, float limit,
+void clamped_swiglu(const Context& context, float alpha, float limit, ops::GateOrder order,
                     const ConstTensorView& gate_up, const TensorView& out) {
     const int64_t width = out.dim(1);
+    const bool in_pairs = order == ops::GateOrder::pairs;
+    const int64_t step = in_pairs ? 2 : 1;
+    const int64_t first_up = in_pairs ? 1 : width;
     // An exponential costs about as much as ten of the values that a range counts.
     parallel_rows(context, out.dim(0), width * 10, [&](int64_t row) {
         const float* from = gate_up.as<float>() + row * gate_up.stride(0);
         float* const to = out.as<float>() + row * out.stride(0);
         for (int64_t i = 0; i < width; ++i) {
-            const float gate = from[2 * i] > limit ? limit : from[2 * i];
-            float up = from[2 * i + 1] > limit ? limit : from[2 * i + 1];
+            const float gate_value = from[step * i];
+            const float up_value = from[step * i + first_up];
+            const float gate = gate_value > limit ? limit : gate_value;
+            float up = up_value > limit ? limit : up_value;
             if (up < -limit) up = -limit;
             to[i] = gate / (1.0f + std::exp(-alpha * gate)) * (up + 1.0f);
         }

@@ -60,6 +60,14 @@ __global__ void __launch_bounds__(kMaxThreads)
     });
 }
 
+__device__ __forceinline__ float clamped(float alpha, float limit, float gate_value,
+                                         float up_value) {
+    const float gate = gate_value > limit ? limit : gate_value;
+    float up = up_value > limit ? limit : up_value;
+    if (up < -limit) up = -limit;
+    return gate / (1.0f + expf(-alpha * gate)) * (up + 1.0f);
+}
+
 // A run of gates lies with its ups in two runs of `gate_up`.
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
@@ -71,13 +79,24 @@ __global__ void __launch_bounds__(kMaxThreads)
         float values[kRun];
 #pragma unroll
         for (int i = 0; i < kRun; ++i) {
-            const float gate_value = both[2 * i / kRun][2 * i % kRun];
-            const float up_value = both[2 * i / kRun][2 * i % kRun + 1];
-            const float gate = gate_value > limit ? limit : gate_value;
-            float up = up_value > limit ? limit : up_value;
-            if (up < -limit) up = -limit;
-            values[i] = gate / (1.0f + expf(-alpha * gate)) * (up + 1.0f);
+            values[i] = clamped(alpha, limit, both[2 * i / kRun][2 * i % kRun],
+                                both[2 * i / kRun][2 * i % kRun + 1]);
         }
+        out.store(row, column, count, values);
+    });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads)
+    clamped_halves_kernel(float alpha, float limit, Rows<const T> gate, Rows<const T> up,
+                          Rows<T> out) {
+    for_my_run(out.layout, [&](int64_t row, int64_t column, int64_t count) {
+        float values[kRun];
+        float ups[kRun];
+        gate.load(row, column, count, values);
+        up.load(row, column, count, ups);
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) values[i] = clamped(alpha, limit, values[i], ups[i]);
         out.store(row, column, count, values);
     });
 }
@@ -102,10 +121,17 @@ void gated_activation(const Context& context, Activation function, const ConstTe
     });
 }
 
-void clamped_swiglu(const Context& context, float alpha, float limit,
+void clamped_swiglu(const Context& context, float alpha, float limit, ops::GateOrder order,
                     const ConstTensorView& gate_up, const TensorView& out) {
     with_float_type(out.dtype, [&](auto element) {
         using T = typename decltype(element)::Type;
+        if (order == ops::GateOrder::halves) {
+            const int64_t width = out.dim(1);
+            launch_over_runs(context, clamped_halves_kernel<T>, row_layout(out), alpha, limit,
+                             rows_of<T>(gate_up.columns(0, width)),
+                             rows_of<T>(gate_up.columns(width, width)), rows_of<T>(out));
+            return;
+        }
         launch_over_runs(context, clamped_swiglu_kernel<T>, row_layout(out), alpha, limit,
                          rows_of<T>(gate_up), rows_of<T>(out));
     });

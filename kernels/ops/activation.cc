@@ -29,7 +29,7 @@ void gated_activation(const Context& context, Activation function, const ConstTe
                    function, gate, up, out);
 }
 
-void clamped_swiglu(const Context& context, float alpha, float limit,
+void clamped_swiglu(const Context& context, float alpha, float limit, GateOrder order,
                     const ConstTensorView& gate_up, const TensorView& out) {
     const BackendOps* device = module_ops(context, "clamped_swiglu");
     check_rows(context, gate_up, 2, "clamped_swiglu");
@@ -38,7 +38,7 @@ void clamped_swiglu(const Context& context, float alpha, float limit,
                     gate_up.dim(0) == out.dim(0) && gate_up.dim(1) == 2 * out.dim(1) && limit > 0,
                 "clamped_swiglu: " + gate_up.describe() + " to " + out.describe());
     run_unless_dry(context, device != nullptr ? device->clamped_swiglu : cpu::clamped_swiglu, alpha,
-                   limit, gate_up, out);
+                   limit, order, gate_up, out);
 }
 
 }  // namespace nvllm::ops

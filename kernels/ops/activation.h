@@ -19,10 +19,13 @@ void activation(const Context& context, Activation function, const ConstTensorVi
 void gated_activation(const Context& context, Activation function, const ConstTensorView& gate,
                       const ConstTensorView& up, const TensorView& out);
 
+// How gates and ups lie in one row: each gate before its up, or all gates before all ups.
+enum class GateOrder : uint8_t { pairs, halves };
+
 // out = g / (1 + exp(-alpha g)) * (u + 1) with g = min(gate, limit) and u = up within [-limit,
-// limit] (OpenAI 2025, gpt-oss). gate_up: activations [tokens, 2 * width], gate and up of a column
-// next to each other; out: the same type [tokens, width]; rows may be strided.
-void clamped_swiglu(const Context& context, float alpha, float limit,
+// limit] (OpenAI 2025, gpt-oss). gate_up: activations [tokens, 2 * width]; out: the same type
+// [tokens, width]; rows may be strided.
+void clamped_swiglu(const Context& context, float alpha, float limit, GateOrder order,
                     const ConstTensorView& gate_up, const TensorView& out);
 
 }  // namespace nvllm::ops

@@ -152,7 +152,8 @@ class BlockSolver {
                                    scaling_.rows.contains(linear) ||
                                    task_.plan.rotation() != nullptr;
             const bool is_dequantized = task_.model.is_stored_otherwise(linear);
-            if (!task_.plan.linear(linear).is_changed() && !is_scaled && !is_dequantized) continue;
+            if (!task_.plan.linear(linear).is_rewritten() && !is_scaled && !is_dequantized)
+                continue;
             block.linears.push_back(solve_linear(linear, is_scaled));
             add_scaled_bias(block.linears.back(), block);
             if (task_.done) task_.done(block.linears.back().record);
@@ -289,8 +290,7 @@ class BlockSolver {
         const ConstTensorView view(bias.data(), DType::f32, {size});
         block.others.push_back(
             {name.name + ".bias",
-             converted(view, task_.model.checkpoint().find(name.name + ".bias")->dtype,
-                       task_.model.threads())});
+             converted(view, task_.model.stored_type(name.name + ".bias"), task_.model.threads())});
     }
 
     const BlockTask& task_;
@@ -325,12 +325,32 @@ Tensor effective_weight(const SolvedLinear& solved, const HookedModel& model,
     return weight;
 }
 
+namespace {
+
+// The bias of a linear whose stack goes away, unless it changed.
+void add_stacked_bias(const SolvedLinear& solved, const SolvedBlock& block,
+                      const HookedModel& model, std::vector<NamedTensor>& tensors) {
+    const LinearSpec& linear = model.linears()[solved.linear].name;
+    const std::string name = linear.name + ".bias";
+    const bool is_changed =
+        std::any_of(block.others.begin(), block.others.end(),
+                    [&](const NamedTensor& other) { return other.name == name; });
+    if (!linear.bias || is_changed || !model.is_stacked(solved.linear)) return;
+    std::vector<float> values = *model.vector(name);
+    const ConstTensorView view(values.data(), DType::f32, {linear.out});
+    tensors.push_back({name, converted(view, model.stored_type(name), model.threads())});
+}
+
+}  // namespace
+
 std::vector<NamedTensor> stored_tensors(const SolvedBlock& block, const HookedModel& model,
                                         const ModelPlan& plan) {
     std::vector<NamedTensor> tensors;
     const auto add_sparse = [&](const Tensor& weight, const std::string& linear) {
         for (NamedTensor& part : pack_sparse(weight, linear)) tensors.push_back(std::move(part));
     };
+    for (const SolvedLinear& solved : block.linears)
+        add_stacked_bias(solved, block, model, tensors);
     for (const SolvedLinear& solved : block.linears) {
         const LinearSpec& name = model.linears()[solved.linear].name;
         const bool is_sparse = plan.linear(solved.linear).is_sparse;

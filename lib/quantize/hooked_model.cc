@@ -79,13 +79,18 @@ class HookedModel::Hook final : public LinearHook {
   public:
     explicit Hook(CheckpointSource& source) : source_(source) {}
 
-    // What is stored quantized multiplies as the dense model that it stands for.
+    // What is stored quantized multiplies as the dense model that it stands for. What would be
+    // copied is so for the time of its block.
     std::unique_ptr<LinearPart> defer(const LinearSpec& name) override {
-        if (is_dense(source_, name)) return nullptr;
+        if (is_dense(source_, name) && !source_.parts().is_copied(name.weight())) return nullptr;
         auto part = std::make_unique<DeferredPart>(
             name, source_.compute_type(), [this, name] { return dequantized_linear(name); });
         deferred_.push_back(part.get());
         return part;
+    }
+
+    void name_part(const std::string& name, const StoredPart& part) override {
+        source_.name_part(name, part);
     }
 
     LinearWeight dequantized_linear(const LinearSpec& name) {
@@ -196,13 +201,26 @@ bool HookedModel::is_stored_otherwise(size_t linear) const {
 
 DType HookedModel::dense_type(size_t linear) const {
     if (is_stored_otherwise(linear)) return model_->config().dtype;
-    return checkpoint_->find(linears()[linear].name.weight())->dtype;
+    return stored_type(linears()[linear].name.weight());
+}
+
+bool HookedModel::is_stacked(size_t linear) const {
+    return !source_->parts().of(linears()[linear].name.name).empty();
+}
+
+DType HookedModel::stored_type(const std::string& name) const {
+    const StoredPart* const part = source_->parts().find(name);
+    return checkpoint_->find(part == nullptr ? name : part->whole)->dtype;
 }
 
 std::vector<std::string> HookedModel::stored_names(size_t linear) const {
     const LinearSpec& name = linears()[linear].name;
-    if (!is_stored_otherwise(linear)) return {name.weight()};
     std::vector<std::string> names;
+    for (const StoredPart& part : source_->parts().of(name.name)) {
+        if (checkpoint_->find(part.whole)) names.push_back(part.whole);
+    }
+    if (!names.empty()) return names;
+    if (!is_stored_otherwise(linear)) return {name.weight()};
     for (const std::string_view tensor : checkpoint_->names()) {
         const bool is_its_own =
             tensor.starts_with(name.name) && tensor.substr(name.name.size()).starts_with('.');
@@ -212,11 +230,18 @@ std::vector<std::string> HookedModel::stored_names(size_t linear) const {
 }
 
 uint64_t HookedModel::stored_bytes(size_t linear) const {
+    const auto bytes_of = [&](const std::string& name) {
+        const auto view = checkpoint_->find(name);
+        return view ? static_cast<uint64_t>(view->numel()) * dtype_bytes(view->dtype) : 0;
+    };
     uint64_t bytes = 0;
-    for (const std::string& name : stored_names(linear)) {
-        const ConstTensorView view = *checkpoint_->find(name);
-        bytes += static_cast<uint64_t>(view.numel()) * dtype_bytes(view.dtype);
+    const std::vector<StoredPart> parts = source_->parts().of(linears()[linear].name.name);
+    for (const StoredPart& part : parts) {
+        bytes += bytes_of(part.whole) * static_cast<uint64_t>(part.count) /
+                 static_cast<uint64_t>(part.num_matrices * part.num_outputs);
     }
+    if (!parts.empty()) return bytes;
+    for (const std::string& name : stored_names(linear)) bytes += bytes_of(name);
     return bytes;
 }
 
@@ -230,13 +255,13 @@ Tensor HookedModel::weight(size_t linear) const {
 }
 
 Tensor HookedModel::matrix(const std::string& name) const {
-    const auto stored = checkpoint_->tensor(name);
+    const auto stored = source_->tensor(name);
     NVLLM_CHECK(stored, "a matrix that is there: " + name);
     return widened(*stored, threads_);
 }
 
 std::optional<std::vector<float>> HookedModel::vector(const std::string& name) const {
-    const auto stored = checkpoint_->tensor(name);
+    const auto stored = source_->tensor(name);
     if (!stored) return std::nullopt;
     const Tensor values = widened(*stored, threads_);
     const float* const begin = values.view().as<float>();
@@ -246,7 +271,7 @@ std::optional<std::vector<float>> HookedModel::vector(const std::string& name) c
 void HookedModel::replace(size_t linear, const Tensor& weight) {
     const LinearSpec& name = linears()[linear].name;
     Tensor bias;
-    if (name.bias) bias = *checkpoint_->tensor(name.name + ".bias");
+    if (name.bias) bias = *source_->tensor(name.name + ".bias");
     Tensor rounded = weight;
     if (compute_type_ != DType::f32) rounded = converted(weight.view(), compute_type_, threads_);
     hook_->parts_[linear]->replace(

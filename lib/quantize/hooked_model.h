@@ -60,16 +60,21 @@ class HookedModel {
     const QuantizationConfig* quantization() const { return source_->quantization(); }
     // Whether the source stores the linear quantized, or without its zeros.
     bool is_stored_otherwise(size_t linear) const;
+    // Whether the source has it only within a larger tensor: as an expert of a stack.
+    bool is_stacked(size_t linear) const;
     // The type that the linear's matrix has where it is dense.
     DType dense_type(size_t linear) const;
-    // The tensors that the source keeps the linear in, but for its bias, and their bytes.
+    // The tensors that the source keeps the linear in, but for a bias of its own, and their bytes:
+    // of stacks the linear's share.
     std::vector<std::string> stored_names(size_t linear) const;
     uint64_t stored_bytes(size_t linear) const;
     // A copy of the linear's stored matrix: float32 [out, in], however it lies in the file.
     Tensor weight(size_t linear) const;
-    // The same of any stored matrix by its whole name. REQUIRES: it is there.
+    // Of a tensor, or of the stack that has it. REQUIRES: it is there.
+    DType stored_type(const std::string& name) const;
+    // Any stored matrix in float32. REQUIRES: it is there.
     Tensor matrix(const std::string& name) const;
-    // A stored vector as float32; empty when the checkpoint has none of that name.
+    // A stored vector as float32; empty when there is none of that name.
     std::optional<std::vector<float>> vector(const std::string& name) const;
     // The linear multiplies with this float32 [out, in], rounded to the type of products (and its
     // own bias) until restore().

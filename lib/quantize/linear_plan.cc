@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "kernels/error.h"
@@ -11,6 +12,10 @@
 
 namespace nvllm::quantize {
 namespace {
+
+// What families call them.
+constexpr auto kRouters = std::to_array<const char*>(
+    {"re:.*[.]gate$", "re:.*[.]router$", "re:.*[.]router[.](layer|proj)$"});
 
 void check_format(const LinearSpec& name, const QuantizationScheme& scheme,
                   const std::string& format) {
@@ -140,7 +145,28 @@ void check_cached(const HookedModel& model) {
     }
 }
 
+// A loader looks for all experts of a layer in one place.
+// `is_scaled`: what is done to one may change others.
+void take_stacks_apart(const HookedModel& model, bool is_scaled, std::vector<LinearPlan>& linears) {
+    std::set<std::optional<int32_t>> changed;
+    for (size_t i = 0; i < linears.size(); ++i) {
+        const bool is_changed =
+            is_scaled || linears[i].is_changed() || model.is_stored_otherwise(i);
+        if (is_changed && model.is_stacked(i)) changed.insert(model.linears()[i].block);
+    }
+    if (changed.empty()) return;
+    for (size_t i = 0; i < linears.size(); ++i) {
+        linears[i].is_taken_apart =
+            changed.contains(model.linears()[i].block) && model.is_stacked(i);
+    }
+}
+
 }  // namespace
+
+bool is_router(std::string_view linear) {
+    return std::any_of(kRouters.begin(), kRouters.end(),
+                       [&](const char* pattern) { return matches_any(linear, {pattern}); });
+}
 
 std::string_view method_of(std::string_view format) {
     if (format == "awq") return "awq";
@@ -176,6 +202,9 @@ ModelPlan::ModelPlan(Recipe recipe, const HookedModel& model)
         scaled_flows_.push_back(scales ? flows_to_scale(modifier, model, notes_)
                                        : std::vector<ScaledFlow>());
     }
+    const bool scales = std::any_of(scaled_flows_.begin(), scaled_flows_.end(),
+                                    [](const auto& flows) { return !flows.empty(); });
+    take_stacks_apart(model, scales || rotation_ != nullptr, linears_);
     if (recipe_.compresses_zeros) find_sparse(model);
     if (kv_cache_scheme()) check_cached(model);
     const bool changes = kv_cache_scheme().has_value() ||
@@ -242,11 +271,13 @@ void ModelPlan::check_heads(const HookedModel& model) const {
 
 // What chooses experts is small and decides much; engines expect it dense.
 void ModelPlan::ignore_routers(const HookedModel& model) {
-    const bool has_routers = std::any_of(
-        model.linears().begin(), model.linears().end(),
-        [](const ObservedLinear& linear) { return linear.name.name.ends_with(".gate"); });
-    if (!has_routers) return;
-    for (Modifier& modifier : recipe_.modifiers) modifier.ignore.emplace_back("re:.*[.]gate$");
+    for (const char* const pattern : kRouters) {
+        const bool is_met = std::any_of(
+            model.linears().begin(), model.linears().end(),
+            [&](const ObservedLinear& linear) { return matches_any(linear.name.name, {pattern}); });
+        if (!is_met) continue;
+        for (Modifier& modifier : recipe_.modifiers) modifier.ignore.emplace_back(pattern);
+    }
 }
 
 // Latent attention multiplies parts of it by themselves, so it stays dense.

@@ -26,12 +26,15 @@ struct LinearPlan {
     const Solver* pruner = nullptr;
     const Modifier* pruned_by = nullptr;
     bool is_sparse = false;  // stored as sparse-24-bitmask
+    // Stored by itself, where the source has a stack of which something changes.
+    bool is_taken_apart = false;
 
     // Of stored scales, of a linear whose weights have this type: AWQ and GPTQ have halves.
     DType scale_type(DType weights) const;
     // How inputs are rounded where a file has to say with which scale; null: it has not.
     const QuantizationArguments* static_inputs() const;
     bool is_changed() const { return quantizer != nullptr || pruner != nullptr; }
+    bool is_rewritten() const { return is_changed() || is_taken_apart; }
     bool needs_gram() const {
         return (quantizer != nullptr && quantizer->needs_gram) ||
                (pruner != nullptr && pruner->needs_gram);
@@ -91,6 +94,9 @@ class ModelPlan {
     std::vector<std::vector<ScaledFlow>> scaled_flows_;  // of each modifier
     std::vector<std::string> notes_;
 };
+
+// Whether the linear chooses experts.
+bool is_router(std::string_view linear);
 
 // Whether one of the patterns (names, "Linear", "re:...") means this linear.
 bool matches_any(std::string_view name, const std::vector<std::string>& patterns);

@@ -114,7 +114,7 @@ bool Pipeline::is_needed(int32_t stage) const {
 }
 
 bool Pipeline::changes(size_t linear) const {
-    return plan_.linear(linear).is_changed() || model_.is_stored_otherwise(linear);
+    return plan_.linear(linear).is_rewritten() || model_.is_stored_otherwise(linear);
 }
 
 // Blocks are run whatever changes in them; what lies behind them only when it is told of.

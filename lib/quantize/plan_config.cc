@@ -100,7 +100,7 @@ QuantizationConfig ModelPlan::config_of_one_scheme(const HookedModel& model, siz
         const std::string& name = model.linears()[i].name.name;
         const bool is_dense = linears_[i].scheme == nullptr;
         // Readers expect routers dense, whatever is said.
-        if (is_dense == (read.scheme_for(name) == nullptr) || name.ends_with(".gate")) continue;
+        if (is_dense == (read.scheme_for(name) == nullptr) || is_router(name)) continue;
         refuse(fmt::format("its config has no way to say that {} is {}", name,
                            is_dense ? "left dense" : "quantized"));
     }

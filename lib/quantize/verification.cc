@@ -45,7 +45,7 @@ class WrittenBlocks final : public LinearHook {
     }
 
     std::unique_ptr<LinearPart> defer(const LinearSpec& name) override {
-        if (is_dense(source_, name)) return nullptr;
+        if (is_dense(source_, name) && !source_.parts().is_copied(name.weight())) return nullptr;
         auto part = std::make_unique<DeferredPart>(
             name, source_.compute_type(), [this, name] { return load_linear(source_, name); });
         parts_.push_back(part.get());
@@ -54,6 +54,10 @@ class WrittenBlocks final : public LinearHook {
     std::unique_ptr<LinearPart> wrap(std::span<const LinearSpec>, size_t,
                                      std::unique_ptr<LinearPart> part) override {
         return part;
+    }
+
+    void name_part(const std::string& name, const StoredPart& part) override {
+        source_.name_part(name, part);
     }
 
     Model& model() { return *model_; }

@@ -96,12 +96,13 @@ TEST_CASE("gated activation on strided halves, at odd widths, and in place") {
     });
 }
 
-TEST_CASE("clamped_swiglu limits gate and up, which lie next to each other") {
+void check_clamped(ops::GateOrder order) {
+    const bool in_pairs = order == ops::GateOrder::pairs;
     testing::Machine machine;
     for (const int64_t width : {1, 7, 33}) {
         std::vector<float> x = testing::Random(9).values(3 * (2 * width + 1), 9.0f);
         std::vector<float> out(static_cast<size_t>(3 * (width + 2)), 5.0f);
-        ops::clamped_swiglu(machine.context(), 1.702f, 7.0f,
+        ops::clamped_swiglu(machine.context(), 1.702f, 7.0f, order,
                             testing::matrix(x, 3, 2 * width, 2 * width + 1),
                             testing::matrix(out, 3, width, width + 2));
         for (int64_t i = 0; i < 3 * (width + 2); ++i) {
@@ -110,11 +111,18 @@ TEST_CASE("clamped_swiglu limits gate and up, which lie next to each other") {
                 CHECK(out[static_cast<size_t>(i)] == 5.0f);
                 continue;
             }
-            const auto at = static_cast<size_t>(row * (2 * width + 1) + 2 * column);
+            const auto at =
+                static_cast<size_t>(row * (2 * width + 1) + (in_pairs ? 2 : 1) * column);
             const double gate = std::min(x[at], 7.0f);
-            const double up = std::clamp(x[at + 1], -7.0f, 7.0f);
+            const double up =
+                std::clamp(x[at + (in_pairs ? 1 : static_cast<size_t>(width))], -7.0f, 7.0f);
             const double expected = gate / (1.0 + std::exp(-double{1.702f} * gate)) * (up + 1.0);
             CHECK(testing::close(out[static_cast<size_t>(i)], expected, 1e-6));
         }
     }
+}
+
+TEST_CASE("clamped_swiglu limits gate and up, which lie in pairs or in halves") {
+    check_clamped(ops::GateOrder::pairs);
+    check_clamped(ops::GateOrder::halves);
 }

@@ -81,7 +81,8 @@ inline void gated_activation(Operands& given) {
     ops::gated_activation(given.context(), ops::Activation::silu, x, x, x);
 }
 inline void clamped_swiglu(Operands& given) {
-    ops::clamped_swiglu(given.context(), 1.702f, 7.0f, given.activations({kTokens, 2 * kWidth}),
+    ops::clamped_swiglu(given.context(), 1.702f, 7.0f, ops::GateOrder::pairs,
+                        given.activations({kTokens, 2 * kWidth}),
                         given.activations({kTokens, kWidth}));
 }
 inline void attention_input(Operands& given) {

@@ -92,9 +92,9 @@ struct LlamaTraits {
     std::string prefix = "model.";  // of all names but the head's
     ExpertNames experts = {"mlp", "gate_proj", "up_proj", "down_proj"};
     Routing routing = {};  // without the numbers of the config
-    // Experts have biases, and rows of gate and up next to each other in one matrix that is called
-    // `experts.gate`: ops::clamped_swiglu(). Those of all are stored as stacks, [experts, in, out]
-    // or as MXFP4's blocks and scales.
+    // Experts have biases, and a gate and an up for ops::clamped_swiglu(): each by itself, or those
+    // of all in stacks with the rows of gate and up in pairs, [experts, in, out] or as MXFP4's
+    // blocks and scales.
     bool clamped_experts = false;
     bool has_sinks = false;        // of attention
     bool has_layer_scale = false;  // DecoderBlock::out_scale

@@ -13,6 +13,9 @@
 namespace nvllm {
 namespace {
 
+// Of a clamped expert: rows of gate and up in pairs, as a stack has them.
+constexpr const char* kPairs = "gate_up_proj";
+
 std::vector<float> values_of(WeightSource& source, const std::string& name, int64_t count) {
     const Tensor stored = as_float32(source, source.read(name, {count}, WeightRole::bias));
     if (!source.has_values()) return std::vector<float>(static_cast<size_t>(count));
@@ -76,26 +79,19 @@ void LlamaMlps::name_fused_experts(const std::string& layer) const {
     }
 }
 
-void LlamaMlps::refuse_hook(const std::string& stack) const {
-    if (source_.hook() == nullptr) return;
-    throw Error(ErrorKind::bad_data,
-                fmt::format("{}: {} holds all experts of a layer, whose weights cannot be replaced "
-                            "one by one; start from a checkpoint that stores each expert by itself",
-                            source_.place_of(stack), stack));
-}
-
-// Names for the experts of a stack: its matrices, turned or in MXFP4, and its biases.
-void LlamaMlps::name_stack(const std::string& layer, const char* linear, int64_t out) const {
-    const std::string stack = fmt::format("{}.experts.{}", layer, linear);
-    const bool is_quantized = source_.has(stack + "_blocks");
-    if (!is_quantized && !source_.has(stack)) return;
-    refuse_hook(stack);
-    const int64_t experts = config_.num_experts;
-    for (int64_t expert = 0; expert < experts; ++expert) {
-        const std::string name = fmt::format("{}.experts.{}.{}", layer, expert, linear);
+// Names for a linear of each expert of a stack: its matrices, turned or in MXFP4, and its biases.
+void LlamaMlps::name_stack(const std::string& layer, const char* stack, const char* linear,
+                           StoredPart rows) const {
+    const std::string whole = fmt::format("{}.{}", layer, stack);
+    const bool is_quantized = source_.has(whole + "_blocks");
+    if (!is_quantized && !source_.has(whole)) return;
+    rows.num_matrices = config_.num_experts;
+    for (rows.matrix = 0; rows.matrix < rows.num_matrices; ++rows.matrix) {
+        const std::string name = fmt::format("{}.experts.{}.{}", layer, rows.matrix, linear);
         const auto add = [&](const char* tensor, const char* of_stack, bool is_turned) {
-            source_.name_part(name + tensor,
-                              {stack + of_stack, expert, 0, out, is_turned, experts, out});
+            rows.whole = whole + of_stack;
+            rows.is_turned = is_turned;
+            source_.name_part(name + tensor, rows);
         };
         add(".bias", "_bias", false);
         if (!is_quantized) {
@@ -107,20 +103,48 @@ void LlamaMlps::name_stack(const std::string& layer, const char* linear, int64_t
     }
 }
 
+bool LlamaMlps::are_apart(const std::string& layer) const {
+    return source_.hook() != nullptr ||
+           source_.has_matrix(fmt::format("{}.experts.0.{}", layer, traits_.experts.gate));
+}
+
 void LlamaMlps::name_clamped_experts(const std::string& layer) const {
-    name_stack(layer, traits_.experts.gate, 2 * config_.expert_intermediate_size);
-    name_stack(layer, traits_.experts.down, config_.hidden_size);
+    const ExpertNames& names = traits_.experts;
+    const int64_t inner = config_.expert_intermediate_size;
+    StoredPart rows;
+    rows.num_outputs = 2 * inner;
+    if (are_apart(layer)) {
+        rows.count = inner;
+        rows.step = 2;
+        name_stack(layer, names.in_stack, names.gate, rows);
+        rows.first = 1;
+        name_stack(layer, names.in_stack, names.up, rows);
+    } else {
+        rows.count = 2 * inner;
+        name_stack(layer, names.in_stack, kPairs, rows);
+    }
+    rows = {};
+    rows.num_outputs = rows.count = config_.hidden_size;
+    name_stack(layer, names.down_stack, names.down, rows);
 }
 
 Mlp LlamaMlps::clamped_expert(const std::string& layer, int64_t expert) const {
     const int64_t hidden = config_.hidden_size;
     const int64_t inner = config_.expert_intermediate_size;
     const std::string name = fmt::format("{}.experts.{}.", layer, expert);
+    const auto reads_hidden = [&](const char* linear, int64_t out) {
+        return LinearSpec{name + linear, hidden, out, true, ShardAxis::output};
+    };
+    const bool is_apart = are_apart(layer);
     Mlp mlp;
     mlp.clamped = ClampedSwiglu{static_cast<float>(config_.swiglu_alpha),
-                                static_cast<float>(config_.swiglu_limit)};
-    mlp.in = load_linear(source_,
-                         {name + traits_.experts.gate, hidden, 2 * inner, true, ShardAxis::output});
+                                static_cast<float>(config_.swiglu_limit),
+                                is_apart ? ops::GateOrder::halves : ops::GateOrder::pairs};
+    mlp.in = is_apart
+                 ? load_linear(source_,
+                               std::vector<LinearSpec>{reads_hidden(traits_.experts.gate, inner),
+                                                       reads_hidden(traits_.experts.up, inner)})
+                 : load_linear(source_, reads_hidden(kPairs, 2 * inner));
     mlp.down =
         load_linear(source_, {name + traits_.experts.down, inner, hidden, true, ShardAxis::input});
     return mlp;
@@ -128,7 +152,6 @@ Mlp LlamaMlps::clamped_expert(const std::string& layer, int64_t expert) const {
 
 // Whether a stack of experts' matrices is [experts, in, out] and not [experts, out, in].
 bool LlamaMlps::is_turned(const std::string& stack, int64_t out, int64_t in) const {
-    refuse_hook(stack);
     if (traits_.experts.has_turned_stacks) return *traits_.experts.has_turned_stacks;
     if (source_.has_shape(stack, {config_.num_experts, out, in})) return false;
     if (source_.has_shape(stack, {config_.num_experts, in, out})) return true;
@@ -283,7 +306,7 @@ void LlamaMlps::add_expert_readers(const std::string& layer,
                                    std::vector<std::string>& readers) const {
     for (const ExpertLinears& expert : expert_linears(layer)) {
         if (traits_.gated_mlp) readers.push_back(expert.gate.name);
-        if (!traits_.clamped_experts) readers.push_back(expert.up.name);
+        readers.push_back(expert.up.name);
     }
 }
 

@@ -51,12 +51,15 @@ class LlamaMlps {
     Routing routing(const std::string& layer) const;
     Norm router_norm(const std::string& name) const;
     std::vector<ExpertLinears> expert_linears(const std::string& layer) const;
+    // Whether clamped experts have gate and up each by itself: in the file, or for a hook.
+    bool are_apart(const std::string& layer) const;
     Mlp clamped_expert(const std::string& layer, int64_t expert) const;
     void name_fused_experts(const std::string& layer) const;
     void name_clamped_experts(const std::string& layer) const;
-    void name_stack(const std::string& layer, const char* linear, int64_t out) const;
+    // `rows`: what the linear of any expert is of a matrix of the stack.
+    void name_stack(const std::string& layer, const char* stack, const char* linear,
+                    StoredPart rows) const;
     void load_latent(const std::string& layer, MoeMlp& moe) const;
-    void refuse_hook(const std::string& stack) const;
     bool is_turned(const std::string& stack, int64_t out, int64_t in) const;
 
     const ModelConfig& config_;

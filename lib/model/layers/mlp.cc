@@ -18,7 +18,7 @@ void Mlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOut
     const int64_t intermediate = in.out() / 2;
     if (clamped) {
         const TensorView out = take_activations(context, {x.dim(0), intermediate});
-        ops::clamped_swiglu(context, clamped->alpha, clamped->limit, inner, out);
+        ops::clamped_swiglu(context, clamped->alpha, clamped->limit, clamped->order, inner, out);
         down.apply(context, out, how, y);
         return;
     }

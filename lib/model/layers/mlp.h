@@ -13,11 +13,12 @@ namespace nvllm {
 struct ClampedSwiglu {
     float alpha = 1.702f;
     float limit = 7.0f;
+    ops::GateOrder order = ops::GateOrder::pairs;  // of the rows of `in`
 };
 
 struct Mlp {
     bool gated = true;
-    // Instead of `activation`: rows of gate and up lie next to each other in `in`.
+    // Instead of `activation`.
     std::optional<ClampedSwiglu> clamped;
     MlpFunction activation;
     LinearWeight in;    // [hidden] → gate, then up: [2 * intermediate]; plain: [intermediate]

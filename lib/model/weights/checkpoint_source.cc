@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 
 #include "kernels/error.h"
 #include "lib/system/memory_info.h"
@@ -66,14 +67,15 @@ Tensor from_float64(const Tensor& wide, ThreadPool& threads) {
     return narrow;
 }
 
-// Rows [first, first + count) of the transpose of a matrix [in, out], as bytes.
-Tensor turned_rows(const ConstTensorView& matrix, int64_t first, int64_t count) {
+// The part's rows of the transpose of a matrix [in, out], as bytes.
+Tensor turned_rows(const ConstTensorView& matrix, const StoredPart& part) {
     const size_t bytes = dtype_bytes(matrix.dtype);
     const int64_t in = matrix.dim(0);
-    Tensor rows = Tensor::allocate(matrix.dtype, {count, in});
+    Tensor rows = Tensor::allocate(matrix.dtype, {part.count, in});
     auto* to = rows.mutable_view().as<std::byte>();
-    for (int64_t row = first; row < first + count; ++row) {
-        const auto* from = matrix.as<std::byte>() + static_cast<size_t>(row) * bytes;
+    for (int64_t row = 0; row < part.count; ++row) {
+        const auto* from =
+            matrix.as<std::byte>() + static_cast<size_t>(part.first + row * part.step) * bytes;
         for (int64_t column = 0; column < in; ++column) {
             std::memcpy(to, from, bytes);
             to += bytes;
@@ -83,25 +85,34 @@ Tensor turned_rows(const ConstTensorView& matrix, int64_t first, int64_t count) 
     return rows;
 }
 
-}  // namespace
-
-bool CheckpointSource::has(const std::string& name) const {
-    return parts_.contains(name) || checkpoint_.find(name).has_value();
+// The part's rows of a matrix [out, in], one behind the other.
+Tensor spread_rows(const ConstTensorView& matrix, const StoredPart& part) {
+    const size_t bytes = dtype_bytes(matrix.dtype) * static_cast<size_t>(matrix.dim(1));
+    Tensor rows = Tensor::allocate(matrix.dtype, {part.count, matrix.dim(1)});
+    for (int64_t row = 0; row < part.count; ++row) {
+        std::memcpy(
+            rows.mutable_view().as<std::byte>() + static_cast<size_t>(row) * bytes,
+            matrix.as<std::byte>() + static_cast<size_t>(part.first + row * part.step) * bytes,
+            bytes);
+    }
+    return rows;
 }
 
-void CheckpointSource::name_part(const std::string& name, const StoredPart& part) {
-    parts_.insert_or_assign(name, part);
+// A tensor whose memory stays with `owner`, in another shape.
+Tensor reshaped(const Tensor& owner, std::initializer_list<int64_t> shape) {
+    return Tensor::borrow(ConstTensorView(owner.view().data, owner.view().dtype, shape),
+                          std::make_shared<const Tensor>(owner));
 }
 
-Tensor CheckpointSource::part(const StoredPart& part) const {
-    const std::optional<Tensor> whole = checkpoint_.tensor(part.whole);
+Tensor read_part(const Checkpoint& checkpoint, const StoredPart& part, bool has_values) {
+    const std::optional<Tensor> whole = checkpoint.tensor(part.whole);
     const int out_axis = part.is_turned ? 2 : 1;
     if (!whole || whole->view().rank <= out_axis || whole->view().dim(0) != part.num_matrices ||
         whole->view().dim(out_axis) != part.num_outputs) {
         throw Error(ErrorKind::bad_data,
                     fmt::format("{}: {} is {}, expected {} matrices or vectors with {} outputs; do "
                                 "the weights belong to this config.json?",
-                                place_of(part.whole), part.whole,
+                                checkpoint.file_of(part.whole), part.whole,
                                 whole ? whole->view().describe() : "not there", part.num_matrices,
                                 part.num_outputs));
     }
@@ -109,23 +120,70 @@ Tensor CheckpointSource::part(const StoredPart& part) const {
     const auto start =
         static_cast<size_t>(part.matrix * stack.stride(0)) * dtype_bytes(stack.dtype);
     if (stack.rank == 2) {
+        if (part.step != 1 && has_values) {
+            const ConstTensorView column(stack.as<std::byte>() + start, stack.dtype,
+                                         {stack.dim(1), 1});
+            return reshaped(spread_rows(column, part), {part.count});
+        }
         const std::byte* const first = stack.as<std::byte>() + start +
                                        static_cast<size_t>(part.first) * dtype_bytes(stack.dtype);
         return Tensor::borrow(ConstTensorView(first, stack.dtype, {part.count}),
-                              checkpoint_.file(part.whole));
+                              checkpoint.file(part.whole));
     }
     const ConstTensorView matrix(stack.as<std::byte>() + start, stack.dtype,
                                  {stack.dim(1), stack.stride(0) / stack.dim(1)});
-    if (!part.is_turned)
-        return Tensor::borrow(matrix.rows(part.first, part.count), checkpoint_.file(part.whole));
-    if (has_values()) return turned_rows(matrix, part.first, part.count);
-    return Tensor::borrow(ConstTensorView(matrix.data, matrix.dtype, {part.count, matrix.dim(0)}),
-                          nullptr);
+    if (!part.is_scattered())
+        return Tensor::borrow(matrix.rows(part.first, part.count), checkpoint.file(part.whole));
+    if (has_values) return part.is_turned ? turned_rows(matrix, part) : spread_rows(matrix, part);
+    const int64_t in = matrix.dim(part.is_turned ? 0 : 1);
+    return Tensor::borrow(ConstTensorView(matrix.data, matrix.dtype, {part.count, in}), nullptr);
+}
+
+// Whether the bytes are the file's own: of a copy no pages may be given back.
+bool is_in_file(const ConstTensorView& whole, const Tensor& found) {
+    const auto* const begin = whole.as<std::byte>();
+    const auto* const end = begin + static_cast<size_t>(whole.numel()) * dtype_bytes(whole.dtype);
+    const auto* const data = found.view().as<std::byte>();
+    return !std::less<>()(data, begin) && std::less<>()(data, end);
+}
+
+// What is wanted of a tensor that was found: all of it, or the slice.
+Tensor wanted(const Tensor& found, std::initializer_list<int64_t> shape, const TensorSlice& slice,
+              bool has_values) {
+    if (slice.shard.is_whole() || has_shape(found.view(), shape)) return found;
+    if (has_values) return cut(found, slice);
+    return Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, shape), nullptr);
+}
+
+}  // namespace
+
+const StoredPart* NamedParts::find(const std::string& name) const {
+    const auto found = parts_.find(name);
+    return found == parts_.end() ? nullptr : &found->second;
+}
+
+std::vector<StoredPart> NamedParts::of(const std::string& linear) const {
+    const std::string beginning = linear + ".";
+    std::vector<StoredPart> parts;
+    for (auto row = parts_.lower_bound(beginning);
+         row != parts_.end() && row->first.starts_with(beginning); ++row) {
+        parts.push_back(row->second);
+    }
+    return parts;
+}
+
+bool CheckpointSource::has(const std::string& name) const {
+    return parts_.find(name) != nullptr || checkpoint_.find(name).has_value();
+}
+
+void CheckpointSource::name_part(const std::string& name, const StoredPart& part) {
+    parts_.add(name, part);
+    if (hook() != nullptr) hook()->name_part(name, part);
 }
 
 std::optional<Tensor> CheckpointSource::tensor(const std::string& name) const {
-    const auto found = parts_.find(name);
-    return found == parts_.end() ? checkpoint_.tensor(name) : part(found->second);
+    const StoredPart* const part = parts_.find(name);
+    return part == nullptr ? checkpoint_.tensor(name) : read_part(checkpoint_, *part, has_values());
 }
 
 Tensor CheckpointSource::find(const std::string& name, const std::string& expected) const {
@@ -140,28 +198,25 @@ Tensor CheckpointSource::find(const std::string& name, const std::string& expect
 }
 
 Tensor CheckpointSource::keep(const std::string& name, const Tensor& found) {
-    const auto part = parts_.find(name);
-    read_names_.insert(part == parts_.end() ? name : part->second.whole);
+    const StoredPart* const part = parts_.find(name);
+    read_names_.insert(part == nullptr ? name : part->whole);
     const bool is_wide = found.view().dtype == DType::f64;
     if (!has_values()) return is_wide ? with_layout(found, DType::f32) : found;
     return is_wide ? from_float64(aligned(found), threads()) : aligned(found);
 }
 
 Tensor CheckpointSource::keep_stored(const std::string& name, const Tensor& found) {
-    if (has_values()) stored_.emplace_back(found.view().as<std::byte>(), found.bytes());
+    const StoredPart* const part = parts_.find(name);
+    const auto whole = checkpoint_.find(part == nullptr ? name : part->whole);
+    if (has_values() && is_in_file(*whole, found)) {
+        stored_.emplace_back(found.view().as<std::byte>(), found.bytes());
+    }
     return keep(name, found);
 }
 
 void CheckpointSource::release_stored() {
     for (const std::span<const std::byte> bytes : stored_) release_mapped_pages(bytes);
     stored_.clear();
-}
-
-Tensor CheckpointSource::wanted(const Tensor& found, std::initializer_list<int64_t> shape,
-                                const TensorSlice& slice) const {
-    if (slice.shard.is_whole() || nvllm::has_shape(found.view(), shape)) return found;
-    if (has_values()) return cut(found, slice);
-    return Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, shape), nullptr);
 }
 
 Tensor CheckpointSource::read_slice(const std::string& name, std::initializer_list<int64_t> shape,
@@ -175,7 +230,7 @@ Tensor CheckpointSource::read_slice(const std::string& name, std::initializer_li
                         "weights belong to this config.json?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep(name, wanted(found, shape, slice));
+    return keep(name, wanted(found, shape, slice, has_values()));
 }
 
 Tensor CheckpointSource::read_stored(const std::string& name, std::initializer_list<int64_t> shape,
@@ -190,7 +245,7 @@ Tensor CheckpointSource::read_stored(const std::string& name, std::initializer_l
                         "to these weights?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep_stored(name, wanted(found, shape, slice));
+    return keep_stored(name, wanted(found, shape, slice, has_values()));
 }
 
 Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count,
@@ -211,7 +266,7 @@ Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count
     const Tensor flat =
         Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, {numel}),
                        std::make_shared<const Tensor>(found));
-    return keep_stored(name, wanted(flat, {count}, {slice.shard, 0, slice.pieces}));
+    return keep_stored(name, wanted(flat, {count}, {slice.shard, 0, slice.pieces}, has_values()));
 }
 
 bool CheckpointSource::has_shape(const std::string& name,
@@ -234,7 +289,7 @@ bool CheckpointSource::are_equal(const std::string& a, const std::string& b) con
 }
 
 bool CheckpointSource::keeps_dense(const std::string& linear) const {
-    if (parts_.contains(linear + ".weight")) return true;
+    if (parts_.find(linear + ".weight") != nullptr) return true;
     for (const char* suffix : {".weight", ".compressed"}) {
         const std::optional<ConstTensorView> found = checkpoint_.find(linear + suffix);
         if (found && is_float(found->dtype)) return true;
@@ -243,6 +298,7 @@ bool CheckpointSource::keeps_dense(const std::string& linear) const {
 }
 
 void CheckpointSource::pass_over(const std::string& linear) {
+    for (const StoredPart& part : parts_.of(linear)) read_names_.insert(part.whole);
     for (const std::string_view name : checkpoint_.names()) {
         if (name.starts_with(linear) && name.substr(linear.size()).starts_with('.')) {
             read_names_.emplace(name);

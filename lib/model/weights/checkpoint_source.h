@@ -15,6 +15,26 @@ namespace nvllm {
 // What is read: for a plan, headers are enough.
 enum class CheckpointUse : uint8_t { headers, values };
 
+// Parts of stored tensors by the names they are read by.
+class NamedParts {
+  public:
+    void add(const std::string& name, const StoredPart& part) {
+        parts_.insert_or_assign(name, part);
+    }
+    // Null: there is none of this name.
+    const StoredPart* find(const std::string& name) const;
+    // All that are called "LINEAR.something".
+    std::vector<StoredPart> of(const std::string& linear) const;
+    // Whether reading it copies it out of the file.
+    bool is_copied(const std::string& name) const {
+        const StoredPart* const part = find(name);
+        return part != nullptr && part->is_scattered();
+    }
+
+  private:
+    std::map<std::string, StoredPart, std::less<>> parts_;
+};
+
 class CheckpointSource : public WeightSource {
   public:
     CheckpointSource(Checkpoint checkpoint, DType compute_type, ThreadPool& threads,
@@ -43,6 +63,10 @@ class CheckpointSource : public WeightSource {
     }
     void pass_over(const std::string& linear) override;
     std::vector<std::string> unread() const override;
+    // The tensor or named part, as it is stored; empty when there is none. Throws bad_data for a
+    // part whose tensor does not hold it.
+    std::optional<Tensor> tensor(const std::string& name) const;
+    const NamedParts& parts() const { return parts_; }
     // Names of tensors that were read, ascending.
     std::vector<std::string> read_names() const { return {read_names_.begin(), read_names_.end()}; }
     bool has_values() const override { return use_ == CheckpointUse::values; }
@@ -50,13 +74,7 @@ class CheckpointSource : public WeightSource {
     const Checkpoint& checkpoint() const { return checkpoint_; }
 
   private:
-    // The tensor or named part; empty when there is none.
-    std::optional<Tensor> tensor(const std::string& name) const;
-    Tensor part(const StoredPart& part) const;
     Tensor find(const std::string& name, const std::string& expected) const;
-    // What is wanted of a tensor that was found: all of it, or the slice.
-    Tensor wanted(const Tensor& found, std::initializer_list<int64_t> shape,
-                  const TensorSlice& slice) const;
     Tensor keep(const std::string& name, const Tensor& found);
     Tensor keep_stored(const std::string& name, const Tensor& found);
 
@@ -64,7 +82,7 @@ class CheckpointSource : public WeightSource {
     CheckpointUse use_;
     std::vector<std::span<const std::byte>> stored_;  // as read_stored() gave them, in files
     std::set<std::string, std::less<>> read_names_;
-    std::map<std::string, StoredPart, std::less<>> parts_;
+    NamedParts parts_;
 };
 
 }  // namespace nvllm

@@ -37,6 +37,10 @@ struct StoredPart {
     bool is_turned = false;
     int64_t num_matrices = 0;  // that the stack must have
     int64_t num_outputs = 0;   // of each
+    int64_t step = 1;          // from one of the outputs to the next
+
+    // Whether its bytes lie apart in the file, so that reading it makes a copy.
+    bool is_scattered() const { return is_turned || step != 1; }
 };
 
 // Replaces linear layers while a model is built. The quantizer uses it to record each layer's input
@@ -51,6 +55,8 @@ class LinearHook {
     // A part to wrap instead of the stored one, whose tensors then count as read; null: the stored
     // one is loaded.
     virtual std::unique_ptr<LinearPart> defer(const LinearSpec&);
+    // Told of each name that a part of a stored tensor gets, before a linear of it is loaded.
+    virtual void name_part(const std::string&, const StoredPart&) {}
 };
 
 // What a source holds. Nothing is read.

@@ -79,7 +79,8 @@ TEST_CASE("cuda: activations keep what is no number") {
     }
 }
 
-TEST_CASE("cuda: clamped_swiglu limits gate and up, which lie next to each other") {
+void check_clamped(ops::GateOrder order) {
+    const bool in_pairs = order == ops::GateOrder::pairs;
     testing::Machine machine(1);
     under_all_schedules([&] {
         for (const DType dtype : testing::kFloatTypes) {
@@ -87,15 +88,20 @@ TEST_CASE("cuda: clamped_swiglu limits gate and up, which lie next to each other
                 const int64_t stride = 2 * width + 8;
                 Buffer x(dtype, testing::Random(9).values(3 * stride, 9.0f));
                 Buffer out(dtype, 3 * width);
-                cuda::clamped_swiglu(machine.context(), 1.702f, 7.0f,
+                cuda::clamped_swiglu(machine.context(), 1.702f, 7.0f, order,
                                      x.matrix(3, 2 * width, stride), out.view({3, width}));
                 CHECK(testing::matches(out, dtype, 2e-6, [&](int64_t i) {
-                    const int64_t at = i / width * stride + 2 * (i % width);
+                    const int64_t at = i / width * stride + (in_pairs ? 2 : 1) * (i % width);
                     const double gate = std::min(x[at], 7.0f);
-                    const double up = std::clamp(x[at + 1], -7.0f, 7.0f);
+                    const double up = std::clamp(x[at + (in_pairs ? 1 : width)], -7.0f, 7.0f);
                     return gate / (1.0 + std::exp(-double{1.702f} * gate)) * (up + 1.0);
                 }));
             }
         }
     });
+}
+
+TEST_CASE("cuda: clamped_swiglu limits gate and up, which lie in pairs or in halves") {
+    check_clamped(ops::GateOrder::pairs);
+    check_clamped(ops::GateOrder::halves);
 }

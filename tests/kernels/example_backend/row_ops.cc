@@ -55,12 +55,15 @@ void gated_activation(const Context&, nvllm::ops::Activation function, const Con
     }
 }
 
-void clamped_swiglu(const Context&, float alpha, float limit, const ConstTensorView& gate_up,
-                    const TensorView& out) {
+void clamped_swiglu(const Context&, float alpha, float limit, ops::GateOrder order,
+                    const ConstTensorView& gate_up, const TensorView& out) {
+    const bool in_pairs = order == ops::GateOrder::pairs;
     for (int64_t row = 0; row < out.dim(0); ++row) {
         for (int64_t i = 0; i < out.dim(1); ++i) {
-            const float gate = std::min(get(gate_up, {row, 2 * i}), limit);
-            const float up = std::clamp(get(gate_up, {row, 2 * i + 1}), -limit, limit);
+            const int64_t gate_column = in_pairs ? 2 * i : i;
+            const int64_t up_column = in_pairs ? 2 * i + 1 : out.dim(1) + i;
+            const float gate = std::min(get(gate_up, {row, gate_column}), limit);
+            const float up = std::clamp(get(gate_up, {row, up_column}), -limit, limit);
             set(out, {row, i}, gate / (1.0f + std::exp(-alpha * gate)) * (up + 1.0f));
         }
     }

@@ -101,6 +101,33 @@ TEST_CASE("every way of folding gives what was solved, in every family") {
     }
 }
 
+TEST_CASE("experts of a stack are written one by one, and give what was solved") {
+    for (const char* const method : {"rtn", "gptq", "awq"}) {
+        for (const char* const family : {"gpt_oss", "granite4_moe", "gemma4_moe"}) {
+            CAPTURE(method);
+            CAPTURE(family);
+            const test::Folder folder;
+            RecipeFlags flags;
+            flags.methods = {method};
+            flags.scheme = "W8A16";
+            flags.group_size = "channel";
+            Pipeline pipeline(with_words(family, folder.path()), recipe_from_flags(flags));
+            const PipelineResult result = pipeline.run({});
+            for (const double error : result.block_errors) CHECK(error < 1e-2);
+            const Checkpoint written = Checkpoint::open(pipeline.unpublished());
+            int64_t experts = 0;
+            for (const std::string_view name : written.names()) {
+                experts += name.ends_with(".up_proj.weight_packed") &&
+                           name.find(".experts.") != std::string_view::npos;
+                if (name.find("expert") != std::string_view::npos) {
+                    CHECK(written.find(name)->rank <= 2);
+                }
+            }
+            CHECK(experts >= 8);
+        }
+    }
+}
+
 TEST_CASE("a written model that is not what was solved is refused") {
     const test::Folder folder;
     RecipeFlags flags;

@@ -37,7 +37,7 @@ std::unique_ptr<Model> make_gpt_oss(const ModelConfig& config, WeightSource& sou
                                     const ModelSettings& settings) {
     LlamaTraits traits;
     traits.has_sinks = true;
-    traits.experts = {"mlp", "gate_up_proj", "gate_up_proj", "down_proj"};
+    traits.experts = {"mlp", "gate_proj", "up_proj", "down_proj"};
     traits.experts.router = "router";
     traits.experts.has_router_bias = true;
     traits.clamped_experts = true;
