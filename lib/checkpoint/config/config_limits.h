@@ -16,6 +16,6 @@ constexpr int64_t kMaxHeadDim = 8192;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 constexpr int64_t kMaxExperts = 4096;
 constexpr double kMaxTheta = 1e15;  // of RoPE
-constexpr int64_t kMaxTaps = 64;  // of a convolution
+constexpr int64_t kMaxTaps = 64;    // of a convolution
 
 }  // namespace nvllm
