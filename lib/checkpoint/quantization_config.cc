@@ -102,10 +102,17 @@ QuantizationConfig parse_quantization_config(const Json& section, const std::str
     } else if (method == "modelopt" || method == "modelopt_fp4") {
         read = read_modelopt(fields, unused);
         note_unused(fields, QuantizationObject::modelopt, "", unused);
+    } else if (method == "auto-round" || method == "auto_round" || method == "intel/auto-round") {
+        read = read_auto_round(fields, unused);
+        note_unused(fields, QuantizationObject::auto_round, "", unused);
+    } else if (method == "bitsandbytes") {
+        read = read_bitsandbytes(fields);
+        note_unused(fields, QuantizationObject::bitsandbytes, "", unused);
     } else {
         fields.refuse("quant_method",
-                      "methods that can be read are compressed-tensors, awq, gptq, fp8, mxfp4 and "
-                      "modelopt");
+                      fmt::format("methods that can be read are compressed-tensors, awq, gptq, "
+                                  "auto-round, bitsandbytes, fp8, mxfp4 and modelopt; {}",
+                                  kOtherFiles));
     }
     read.unused_keys = std::move(unused);
     return QuantizationConfig(std::move(read));

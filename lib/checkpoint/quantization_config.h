@@ -79,8 +79,8 @@ inline QuantizationArguments float8_cache_scheme() {
 bool is_float8_cache(const QuantizationArguments& arguments);
 
 // Storage formats by compressed-tensors' names ("pack-quantized", ...), and those of others: "awq",
-// "gptq", "gptq_v2", "fp8-block", "nvfp4-modelopt". Empty only in a preset, where it follows from
-// the arguments.
+// "awq-gemv", "awq-gemv-fast", "gptq", "gptq_v2", "bitsandbytes-4bit", "bitsandbytes-8bit",
+// "fp8-block", "nvfp4-modelopt". Empty only in a preset, where it follows from the arguments.
 struct QuantizationScheme {
     std::string format;
     std::optional<QuantizationArguments> weights;

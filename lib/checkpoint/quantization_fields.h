@@ -19,9 +19,20 @@ QuantizationConfig::Fields read_compressed_tensors(const ConfigFields& section,
 QuantizationConfig::Fields read_awq(const ConfigFields& section);
 QuantizationConfig::Fields read_modelopt(const ConfigFields& section,
                                          std::vector<std::string>& unused);
+QuantizationConfig::Fields read_auto_round(const ConfigFields& section,
+                                           std::vector<std::string>& unused);
+QuantizationConfig::Fields read_bitsandbytes(const ConfigFields& section);
 QuantizationConfig::Fields read_mxfp4(const ConfigFields& section);
 QuantizationConfig::Fields read_gptq(const ConfigFields& section);
 QuantizationConfig::Fields read_fp8(const ConfigFields& section);
+
+// Ends refusals of formats: which file of the same model is read.
+inline constexpr const char* kOtherFiles =
+    "of a model in another format take the file in compressed-tensors, awq (gemm) or gptq";
+
+// Patterns of modules that are left out by a part of their names, under either key of those that
+// have it.
+std::vector<std::string> read_parts_left_out(const ConfigFields& section);
 
 // The same written. REQUIRES: one group, of this method.
 nlohmann::ordered_json awq_json(const QuantizationConfig& config);

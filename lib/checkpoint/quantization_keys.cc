@@ -95,6 +95,56 @@ constexpr auto kMxfp4 = std::to_array<HarmlessKey>({
     {"dequantize"},  // how transformers computes
 });
 
+constexpr auto kAutoRound = std::to_array<HarmlessKey>({
+    // How inputs of 16 bits are kept, and what every layer of integers has.
+    {"act_data_type"},
+    {"act_dynamic"},
+    {"act_group_size"},
+    {"act_sym"},
+    {"super_group_size"},
+    // How weights were made, and what stays dense: that has a dense tensor.
+    {"amp"},
+    {"autoround_version"},
+    {"backend"},
+    {"batch_size"},
+    {"block_name_to_quantize"},
+    {"dataset"},
+    {"desc_act", "false"},
+    {"damp_percent"},
+    {"enable_alg_ext"},
+    {"enable_minmax_tuning"},
+    {"enable_norm_bias_tuning"},
+    {"enable_quanted_input"},
+    {"gradient_accumulate_steps"},
+    {"iters"},
+    {"low_gpu_mem_usage"},
+    {"lr"},
+    {"minmax_lr"},
+    {"model_free"},
+    {"modules_in_block_to_quantize"},
+    {"nblocks"},
+    {"nsamples"},
+    {"quant_block_list"},
+    {"quant_lm_head"},
+    {"sampler"},
+    {"scale_dtype"},
+    {"seed"},
+    {"seqlen"},
+    {"static_groups"},
+    {"to_quant_block_names"},
+    {"true_sequential"},
+    // Older files said what the layout is of once more.
+    {"version"},
+    {"zero_point"},
+});
+
+constexpr auto kBitsandbytes = std::to_array<HarmlessKey>({
+    {"bnb_4bit_compute_dtype"},  // how others compute
+    {"llm_int8_enable_fp32_cpu_offload"},
+    {"llm_int8_has_fp16_weight", "false"},
+    {"llm_int8_threshold"},  // a note says that it is not used
+});
+
 }  // namespace
 
 std::span<const HarmlessKey> harmless_keys(QuantizationObject object) {
@@ -117,6 +167,10 @@ std::span<const HarmlessKey> harmless_keys(QuantizationObject object) {
             return kMxfp4;
         case QuantizationObject::modelopt:
             return {};
+        case QuantizationObject::auto_round:
+            return kAutoRound;
+        case QuantizationObject::bitsandbytes:
+            return kBitsandbytes;
     }
     NVLLM_CHECK(false, "an object that has a list");
 }

@@ -22,6 +22,8 @@ enum class QuantizationObject : uint8_t {
     fp8,
     mxfp4,
     modelopt,
+    auto_round,  // extra_config's objects too
+    bitsandbytes,
 };
 
 std::span<const HarmlessKey> harmless_keys(QuantizationObject object);

@@ -21,6 +21,14 @@ constexpr std::array<std::string_view, 12> kFormats = {
     "float-quantized", "pack-quantized",  "nvfp4-pack-quantized", "mxfp4-pack-quantized",
     "mxfp8-quantized", "mixed-precision", "sparse-bitmask",       "sparse-24-bitmask"};
 
+// AutoAWQ's names of layouts, and ours of the formats.
+struct AwqLayout {
+    std::string_view version;
+    const char* format;
+};
+constexpr std::array<AwqLayout, 3> kAwqLayouts = {
+    {{"gemm", "awq"}, {"gemv", "awq-gemv"}, {"gemv_fast", "awq-gemv-fast"}}};
+
 std::string read_format(const ConfigFields& fields) {
     const std::string format = fields.text("format").value_or("");
     if (!format.empty() && std::find(kFormats.begin(), kFormats.end(), format) == kFormats.end()) {
@@ -191,17 +199,6 @@ void check_cache_scheme(const ConfigFields& section, const Fields& fields, Passe
                            "static scale are; --kv-cache-dtype says how they are kept");
 }
 
-// Others than compressed-tensors leave modules out by parts of their names.
-std::vector<std::string> read_parts_left_out(const ConfigFields& section) {
-    std::vector<std::string> ignore;
-    for (const char* key : {"modules_to_not_convert", "ignored_layers"}) {
-        for (const std::string& part : section.texts(key).value_or(std::vector<std::string>{})) {
-            ignore.push_back(fmt::format("re:.*\\Q{}\\E", part));
-        }
-    }
-    return ignore;
-}
-
 Fields fields_of(const char* method, QuantizationScheme scheme, const ConfigFields& section) {
     Fields fields;
     fields.method = method;
@@ -221,6 +218,17 @@ QuantizationArguments grouped_integers(const ConfigFields& section, int bits, co
 }
 
 }  // namespace
+
+// Others than compressed-tensors leave modules out by parts of their names.
+std::vector<std::string> read_parts_left_out(const ConfigFields& section) {
+    std::vector<std::string> ignore;
+    for (const char* key : {"modules_to_not_convert", "ignored_layers"}) {
+        for (const std::string& part : section.texts(key).value_or(std::vector<std::string>{})) {
+            ignore.push_back(fmt::format("re:.*\\Q{}\\E", part));
+        }
+    }
+    return ignore;
+}
 
 Fields read_compressed_tensors(const ConfigFields& section, std::vector<std::string>& unused) {
     Fields fields;
@@ -245,15 +253,24 @@ Fields read_awq(const ConfigFields& section) {
     std::string version = section.text(version_key).value_or("gemm");
     std::transform(version.begin(), version.end(), version.begin(),
                    [](unsigned char c) { return std::tolower(c); });
-    if (version != "gemm") section.refuse(version_key, "the layout \"gemm\" is read, no other");
+    const auto layout = std::find_if(kAwqLayouts.begin(), kAwqLayouts.end(),
+                                     [&](const AwqLayout& row) { return row.version == version; });
+    if (layout == kAwqLayouts.end()) {
+        section.refuse(version_key,
+                       fmt::format("gemm, gemv and gemv_fast are read; {}", kOtherFiles));
+    }
     if (section.text("backend").value_or("") == "llm-awq") {
-        section.refuse("backend", "llm-awq has a layout of its own; \"gemm\" is read, no other");
+        section.refuse("backend", fmt::format("llm-awq has a layout of its own; {}", kOtherFiles));
     }
     const char* group_key = section.has("group_size") ? "group_size" : "q_group_size";
     QuantizationScheme scheme;
-    scheme.format = "awq";
+    scheme.format = layout->format;
     scheme.weights = grouped_integers(section, 4, group_key);
     scheme.weights->symmetric = !section.boolean("zero_point").value_or(true);
+    const int64_t group_size = scheme.weights->group_size.value_or(0);
+    if (version != "gemm" && group_size != 32 && group_size != 64 && group_size < 128) {
+        section.refuse(group_key, version + " has groups of 32, 64, 128 or more");
+    }
     Fields fields = fields_of("awq", scheme, section);
     fields.ignore.emplace_back("lm_head");
     return fields;
@@ -275,7 +292,7 @@ Fields read_gptq(const ConfigFields& section) {
         section.has("checkpoint_format") ? "checkpoint_format" : "format";
     const std::string version = section.text(version_key).value_or("gptq");
     if (version != "gptq" && version != "gptq_v2") {
-        section.refuse(version_key, "gptq or gptq_v2 is expected");
+        section.refuse(version_key, fmt::format("gptq and gptq_v2 are read; {}", kOtherFiles));
     }
     QuantizationScheme scheme;
     scheme.format = version;

@@ -87,7 +87,7 @@ class NeighboursFlagsTest(unittest.TestCase):
     def test_flags_of_vllm_are_refused_with_the_reason(self):
         for arguments, says in (
                 (("--enable-lora",), "adapters are not supported yet"), (("-tp", "2"), "one device computes a model"),
-                (("--quantization", "bitsandbytes"), "are not read"), (("--quantization", "gptq"), "is not quantized"),
+                (("--quantization", "hqq"), "are not read"), (("--quantization", "gptq"), "is not quantized"),
                 (("--tool-server", "demo"), "clients run the tools"), (("--speculative-config", '{"method": "medusa"}'), "medusa"),
                 (("-ngl", "99"), "--device"), (("--max-loras", "4"), "adapters")):
             done = self.check(*arguments)

@@ -98,8 +98,7 @@ Fields read_modelopt(const ConfigFields& section, std::vector<std::string>& unus
         scheme = nvfp4_scheme(fields);
     } else {
         fields.refuse("quant_algo",
-                      "FP8 and NVFP4 of ModelOpt are read; of a model in another of "
-                      "its formats take the one in compressed-tensors, awq or gptq");
+                      fmt::format("FP8 and NVFP4 of ModelOpt are read; {}", kOtherFiles));
     }
     check_groups(fields, scheme);
     read.groups.push_back({{"Linear"}, std::move(scheme)});

@@ -50,11 +50,11 @@ OptionList<ModelChoice> model_options(WithModel with_model) {
              value_name("JSON"), default_text("none"));
     list.add("dtype", &ModelChoice::dtype, "Type of products and of the key-value cache.",
              choices(precision_words()));
-    list.add(
-        "quantization", &ModelChoice::quantization,
-        "auto: weights as the checkpoint stores them; none: refuse quantized checkpoints; "
-        "else the method that the checkpoint must have.",
-        choices({"auto", "none", "awq", "gptq", "fp8", "mxfp4", "modelopt", "compressed-tensors"}));
+    list.add("quantization", &ModelChoice::quantization,
+             "auto: weights as the checkpoint stores them; none: refuse quantized checkpoints; "
+             "else the method that the checkpoint must have.",
+             choices({"auto", "none", "awq", "gptq", "auto-round", "bitsandbytes", "fp8", "mxfp4",
+                      "modelopt", "compressed-tensors"}));
     list.add("load-format", &ModelChoice::load_format,
              "dummy: seeded random weights for any config.json, to measure speed.",
              choices({"auto", "safetensors", "dummy"}), unlisted({"metronome"}));

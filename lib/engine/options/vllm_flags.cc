@@ -13,8 +13,8 @@ constexpr auto kNoCode = "no code of a checkpoint is ever run";
 constexpr auto kAsModelSays = "the model's architecture decides what it can answer";
 constexpr auto kNoDownload = "nothing is downloaded: 'hf download' brings models into the cache";
 constexpr auto kNotQuantized =
-    "weights of this kind are not read; float, AWQ, GPTQ, block-wise FP8 and compressed-tensors "
-    "are";
+    "weights of this kind are not read; float, AWQ, GPTQ, AutoRound, bitsandbytes, block-wise FP8 "
+    "and compressed-tensors are";
 constexpr auto kNoQuantizingAtStart =
     "weights are not quantized while they are loaded: nvllm-quantize makes such a checkpoint";
 constexpr auto kNoSleep = "weights cannot be put aside while the server runs";
@@ -58,15 +58,16 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_alias("-q", one, "quantization"),
     foreign_alias("--quantization -q", one, "quantization=awq", "awq_marlin auto_awq"),
     foreign_alias("--quantization -q", one, "quantization=gptq", "gptq_marlin auto_gptq"),
+    foreign_alias("--quantization -q", one, "quantization=auto-round", "inc"),
     foreign_alias("--quantization -q", one, "quantization=mxfp4", "gpt_oss_mxfp4"),
     foreign_alias("--quantization -q", one, "quantization=modelopt", "modelopt_fp4"),
     foreign_refused("--quantization -q", one, kNoQuantizingAtStart, {},
                     "online experts_int8 fp8_per_tensor fp8_per_block fp8_per_channel "
                     "int8_per_channel_weight_only nvfp4_per_token mxfp8 torchao"),
     foreign_refused("--quantization -q", one, kNotQuantized, {},
-                    "bitsandbytes gguf modelopt_mxfp8 modelopt_mixed "
-                    "fbgemm_fp8 fp_quant humming quark moe_wna16 inc aqlm hqq "
-                    "marlin squeezellm deepspeedfp tpu_int8 ipex auto-round rtn petit_nvfp4 "
+                    "gguf modelopt_mxfp8 modelopt_mixed "
+                    "fbgemm_fp8 fp_quant humming quark moe_wna16 aqlm hqq "
+                    "marlin squeezellm deepspeedfp tpu_int8 ipex rtn petit_nvfp4 "
                     "bitblas gptq_bitblas gptq_marlin_24 ptpc_fp8 neuron_quant deepseek_v4_fp8"),
     foreign_refused("--quantization-config --quantization-param-path", one, kReadAsItIs),
     foreign_ignored("--allow-deprecated-quantization", none, "no method is refused for its age"),
@@ -96,9 +97,9 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_ignored("--renderer-num-workers", one, "--text-threads of nvllm-serve is about this"),
     // Loading.
     foreign_alias("--load-format", one, "load-format=safetensors",
-                  "hf fastsafetensors instanttensor runai_streamer"),
+                  "hf fastsafetensors instanttensor runai_streamer bitsandbytes"),
     foreign_refused("--load-format", one, kOnlyFiles, {},
-                    "pt npcache mistral gguf bitsandbytes tensorizer sharded_state "
+                    "pt npcache mistral gguf tensorizer sharded_state "
                     "runai_streamer_sharded ipc_cache modelexpress"),
     foreign_ignored("--safetensors-load-strategy --safetensors-prefetch-num-threads "
                     "--safetensors-prefetch-block-size --pt-load-map-location",

@@ -275,6 +275,11 @@ bool CheckpointSource::has_shape(const std::string& name,
     return found && nvllm::has_shape(*found, shape);
 }
 
+int64_t CheckpointSource::count_of(const std::string& name) const {
+    const std::optional<ConstTensorView> found = checkpoint_.find(name);
+    return found ? found->numel() : 0;
+}
+
 bool CheckpointSource::has_matrix(const std::string& linear) const {
     constexpr std::array kSuffixes = {".weight", ".weight_packed", ".qweight", ".compressed"};
     return std::any_of(kSuffixes.begin(), kSuffixes.end(),

@@ -53,6 +53,7 @@ class CheckpointSource : public WeightSource {
                             std::initializer_list<DType> types, const TensorSlice& slice) override;
     void release_stored() override;
     bool has_shape(const std::string& name, std::initializer_list<int64_t> shape) const override;
+    int64_t count_of(const std::string& name) const override;
     bool keeps_files() const override { return true; }
     bool keeps_dense(const std::string& linear) const override;
     bool has_matrix(const std::string& linear) const override;

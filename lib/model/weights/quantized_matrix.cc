@@ -170,7 +170,8 @@ std::vector<ValueRange> value_ranges(const ConstTensorView& weight, const ScaleI
 
 void dequantize(const QuantizedMatrix& matrix, ThreadPool& threads, const TensorView& values) {
     const int64_t in = matrix.in();
-    const ValueTable table = value_table(matrix.arguments);
+    ValueTable table = value_table(matrix.arguments);
+    std::copy(matrix.table.begin(), matrix.table.end(), table.begin());
     const ScaleIndex index(matrix);
     const auto* codes = matrix.codes.view().as<uint8_t>();
     const auto* scales = matrix.scales.view().as<float>();

@@ -26,8 +26,9 @@ struct QuantizedMatrix {
     // float32 [out, groups]; channel: one column; tensor: [1, 1]; block: [ceil(out / rows), ceil(in
     // / columns)]. Of tensor_group: the stored local scales, as E4M3 holds them.
     Tensor scales;
-    Tensor zero_points;  // int8, as scales; empty: symmetric
-    Tensor group_index;  // int32 [in]: the group of each column; empty: column / group_size
+    Tensor zero_points;        // int8, as scales; empty: symmetric
+    Tensor group_index;        // int32 [in]: the group of each column; empty: column / group_size
+    std::vector<float> table;  // what codes 0 .. 15 stand for instead; empty: what they are
     std::optional<float> global_scale;        // tensor_group
     std::optional<float> input_scale;         // static activations
     std::optional<float> input_global_scale;  // activations with local scales

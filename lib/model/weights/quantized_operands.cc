@@ -36,7 +36,7 @@ std::optional<ops::QuantizedLayout> operand_layout(const QuantizedMatrix& matrix
     layout.group_size = index.columns();
     layout.has_zero_points = !matrix.zero_points.empty();
     layout.scale_type = scale_type;
-    if (matrix.out() == 0 || matrix.in() == 0) return std::nullopt;
+    if (matrix.out() == 0 || matrix.in() == 0 || !matrix.table.empty()) return std::nullopt;
     return layout;
 }
 

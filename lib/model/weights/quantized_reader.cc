@@ -46,6 +46,39 @@ Tensor QuantizedReader::read_flat(const char* suffix, int64_t count,
     return source_.read_stored_flat(name(suffix), count, types, linear_.slice());
 }
 
+Tensor QuantizedReader::read_whole(const char* suffix, std::initializer_list<int64_t> shape,
+                                   std::initializer_list<DType> types) const {
+    return source_.read_stored(name(suffix), shape, types, {});
+}
+
+Tensor QuantizedReader::read_whole_flat(const char* suffix, int64_t count,
+                                        std::initializer_list<DType> types) const {
+    return source_.read_stored_flat(name(suffix), count, types, {});
+}
+
+Tensor QuantizedReader::read_whole_scales(const char* suffix, int64_t rows, int64_t columns) const {
+    const Tensor stored =
+        read_whole(suffix, {rows, columns}, {DType::f16, DType::bf16, DType::f32});
+    keep_type(stored.view().dtype);
+    Tensor scales = make(DType::f32, rows, columns);
+    if (has_values()) widen_scales(suffix, stored, scales);
+    return scales;
+}
+
+Tensor QuantizedReader::read_whole_scales(const char* suffix, int64_t count) const {
+    const Tensor stored = read_whole_flat(suffix, count, {DType::f16, DType::bf16, DType::f32});
+    keep_type(stored.view().dtype);
+    if (!has_values()) return meta_tensor(DType::f32, {count});
+    Tensor scales = Tensor::allocate(DType::f32, {count});
+    widen_scales(suffix, stored, scales);
+    return scales;
+}
+
+Tensor QuantizedReader::own(const Tensor& whole) const {
+    const bool is_cut = linear_.axis != ShardAxis::none && !linear_.shard.is_whole();
+    return is_cut ? cut(whole, linear_.slice()) : whole;
+}
+
 Tensor QuantizedReader::read_matrix(DType type) const {
     if (stores_sparse(source_, linear_)) {
         return with_zeros(source_, read_sparse(source_, linear_, {type}));
@@ -138,6 +171,10 @@ QuantizedMatrix QuantizedReader::make_matrix(Tensor codes) const {
     return matrix;
 }
 
+Tensor QuantizedReader::make_scales() const {
+    return make(DType::f32, scales().rows, scales().columns);
+}
+
 Tensor QuantizedReader::make_zero_points() const {
     return make(DType::i8, scales().rows, scales().columns);
 }
@@ -166,9 +203,12 @@ Tensor QuantizedReader::read_group_index(const char* suffix) const {
     return index;
 }
 
+std::string QuantizedReader::place(const char* suffix) const {
+    return fmt::format("{}: tensor {}", source_.place_of(name(suffix)), name(suffix));
+}
+
 void QuantizedReader::refuse(const char* suffix, const std::string& what) const {
-    throw Error(ErrorKind::bad_data, fmt::format("{}: tensor {} {}", source_.place_of(name(suffix)),
-                                                 name(suffix), what));
+    throw Error(ErrorKind::bad_data, place(suffix) + " " + what);
 }
 
 Tensor turned_halves(const Tensor& scales) {

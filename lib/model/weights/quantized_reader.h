@@ -34,6 +34,19 @@ class QuantizedReader {
     bool source_has_shape(const char* suffix, std::initializer_list<int64_t> shape) const {
         return source_.has_shape(name(suffix), shape);
     }
+    // The same of the whole linear, also where this one is a slice; own() cuts it.
+    Tensor read_whole(const char* suffix, std::initializer_list<int64_t> shape,
+                      std::initializer_list<DType> types) const;
+    Tensor read_whole_flat(const char* suffix, int64_t count,
+                           std::initializer_list<DType> types) const;
+    // In float32. Throws bad_data also where one is not finite.
+    Tensor read_whole_scales(const char* suffix, int64_t rows, int64_t columns) const;
+    Tensor read_whole_scales(const char* suffix, int64_t count) const;
+    // What this rank has of a matrix with a row for each output of the whole linear, whose columns
+    // lie along its inputs.
+    Tensor own(const Tensor& whole) const;
+    // Values of NAME.suffix; 0: there is no such tensor.
+    int64_t count_of(const char* suffix) const { return source_.count_of(name(suffix)); }
     // NAME.weight [out, in], or what is kept of it under a bit mask.
     Tensor read_matrix(DType type) const;
     // Two sizes of the whole linear.
@@ -54,6 +67,7 @@ class QuantizedReader {
     // A matrix with memory for quantized values and, unless symmetric, zero points; nothing behind
     // them where the source has no values. Scales are left to the caller.
     QuantizedMatrix make_matrix() const;
+    Tensor make_scales() const;
     // The same around codes that are there.
     QuantizedMatrix make_matrix(Tensor codes) const;
     Tensor make_zero_points() const;
@@ -64,7 +78,9 @@ class QuantizedReader {
     // int32 [in] with every value a group of this rank's. Throws bad_data.
     Tensor read_group_index(const char* suffix) const;
 
-    // Throws bad_data: FILE: tensor NAME.suffix WHAT.
+    // FILE: tensor NAME.suffix
+    std::string place(const char* suffix) const;
+    // Throws bad_data: place() WHAT.
     [[noreturn]] void refuse(const char* suffix, const std::string& what) const;
 
   private:
@@ -106,9 +122,24 @@ std::vector<NamedTensor> pack_mxfp4(const QuantizedMatrix& matrix, const std::st
 QuantizedMatrix read_awq(const QuantizedReader& reader);
 std::vector<NamedTensor> pack_awq(const QuantizedMatrix& matrix, const std::string& linear,
                                   DType scale_type);
+QuantizedMatrix read_awq_gemv(const QuantizedReader& reader);
+std::vector<NamedTensor> pack_awq_gemv(const QuantizedMatrix& matrix, const std::string& linear,
+                                       DType scale_type);
+QuantizedMatrix read_awq_gemv_fast(const QuantizedReader& reader);
+std::vector<NamedTensor> pack_awq_gemv_fast(const QuantizedMatrix& matrix,
+                                            const std::string& linear, DType scale_type);
+QuantizedMatrix read_bitsandbytes4(const QuantizedReader& reader);
+std::vector<NamedTensor> pack_bitsandbytes4(const QuantizedMatrix& matrix,
+                                            const std::string& linear, DType scale_type);
+QuantizedMatrix read_bitsandbytes8(const QuantizedReader& reader);
+std::vector<NamedTensor> pack_bitsandbytes8(const QuantizedMatrix& matrix,
+                                            const std::string& linear, DType scale_type);
+ShardGranularity bitsandbytes_granularity(const QuantizationArguments& arguments);
 ShardGranularity packed_integer_granularity(const QuantizationArguments& arguments);
 ShardGranularity nibble_granularity(const QuantizationArguments& arguments);
 ShardGranularity awq_granularity(const QuantizationArguments& arguments);
+ShardGranularity awq_gemv_granularity(const QuantizationArguments& arguments);
+ShardGranularity awq_gemv_fast_granularity(const QuantizationArguments& arguments);
 ShardGranularity gptq_granularity(const QuantizationArguments& arguments);
 const char* awq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in);
 const char* gptq_refuses(const QuantizationArguments& arguments, int64_t out, int64_t in);

@@ -29,6 +29,12 @@ constexpr auto kSchemes = std::to_array<WeightScheme>({
     {"mxfp4-pack-quantized", read_mxfp4, pack_mxfp4, nullptr, false, nibble_granularity},
     {"mxfp8-quantized", read_mxfp8, pack_mxfp8, nullptr, false, scale_granularity},
     {"awq", read_awq, pack_awq, awq_refuses, false, awq_granularity},
+    {"awq-gemv", read_awq_gemv, pack_awq_gemv, nullptr, false, awq_gemv_granularity},
+    {"awq-gemv-fast", read_awq_gemv_fast, pack_awq_gemv_fast, nullptr, false,
+     awq_gemv_fast_granularity},
+    {"bitsandbytes-4bit", read_bitsandbytes4, pack_bitsandbytes4, nullptr, true,
+     bitsandbytes_granularity},
+    {"bitsandbytes-8bit", read_bitsandbytes8, pack_bitsandbytes8, nullptr, true, scale_granularity},
     {"gptq", read_gptq, pack_gptq, gptq_refuses, true, gptq_granularity},
     {"gptq_v2", read_gptq_true_zeros, pack_gptq_true_zeros, gptq_refuses, true, gptq_granularity},
 });

@@ -70,6 +70,8 @@ class StoredTensors {
     virtual bool has_shape(const std::string&, std::initializer_list<int64_t>) const {
         return false;
     }
+    // Values of the tensor of this name in a file; 0: there is none.
+    virtual int64_t count_of(const std::string&) const { return 0; }
     // Whether tensors lie in files, which may keep some linears dense.
     virtual bool keeps_files() const { return false; }
     virtual bool keeps_dense(const std::string&) const { return false; }

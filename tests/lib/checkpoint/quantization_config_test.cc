@@ -178,6 +178,81 @@ TEST_CASE("quantization: AWQ, GPTQ and block-wise FP8 in the same words") {
     CHECK(fp8.scheme_for("a")->input_activations->group_size == 64);
 }
 
+TEST_CASE("quantization: AutoRound's layouts, and layers with settings of their own") {
+    const auto with = [](Json changes) {
+        Json section = {{"quant_method", "auto-round"},
+                        {"bits", 4},
+                        {"group_size", 128},
+                        {"sym", true},
+                        {"data_type", "int"},
+                        {"packing_format", "auto_round:auto_gptq"}};
+        section.update(changes);
+        return section;
+    };
+    const auto format = [&](const char* packing) {
+        return parse(with({{"packing_format", packing}})).scheme_for("a")->format;
+    };
+    CHECK(format("auto_round:auto_gptq") == "gptq");
+    CHECK(format("auto_round:gptq:exllamav2") == "gptq");
+    CHECK(format("auto_round:auto_awq") == "awq");
+    CHECK(format("auto_round") == "gptq_v2");
+    CHECK(format("auto_round:gptqmodel") == "gptq_v2");
+    CHECK(refusal(with({{"packing_format", "auto_round:llm_compressor"}})).find("take the file") !=
+          std::string::npos);
+    CHECK(refusal(with({{"data_type", "mx_fp"}})).find("data_type") != std::string::npos);
+    CHECK(refusal(with({{"act_bits", 8}})).find("act_bits") != std::string::npos);
+    CHECK(refusal(with({{"bits", 5}})).find("2, 3, 4 or 8") != std::string::npos);
+
+    const QuantizationConfig mixed =
+        parse(with({{"iters", 200},
+                    {"extra_config",
+                     {{"model.layers.1.mlp.down_proj", {{"bits", 8}, {"group_size", 32}}},
+                      {"model.layers.2.mlp.gate", {{"bits", 16}, {"data_type", "float"}}},
+                      {".*layers[.]3.*self_attn", {{"sym", false}}},
+                      {"lm_head", {{"bits", 4}}}}}}));
+    CHECK(mixed.unused_keys().empty());
+    const auto weights_of = [&](const char* name) { return *mixed.scheme_for(name)->weights; };
+    CHECK(weights_of("model.layers.1.mlp.down_proj").bits == 8);
+    CHECK(weights_of("model.layers.1.mlp.down_proj").group_size == 32);
+    CHECK(weights_of("model.layers.1.mlp.up_proj").bits == 4);
+    CHECK(mixed.scheme_for("model.layers.2.mlp.gate") == nullptr);
+    CHECK(mixed.scheme_for("model.layers.2.mlp.gate_proj") != nullptr);
+    CHECK_FALSE(weights_of("model.layers.3.self_attn.q_proj").symmetric);
+    CHECK(weights_of("model.layers.3.mlp.up_proj").symmetric);
+    CHECK(mixed.scheme_for("lm_head") != nullptr);
+    CHECK(parse(with(Json::object())).scheme_for("lm_head") == nullptr);
+    const Json odd = {{"model.layers.1.mlp.up_proj", {{"bits", 8}, {"odd", 1}}}};
+    CHECK(
+        parse(with({{"extra_config", odd}, {"rotation_config", {{"a", 1}}}})).unused_keys() ==
+        std::vector<std::string>{"extra_config.model.layers.1.mlp.up_proj.odd", "rotation_config"});
+}
+
+TEST_CASE("quantization: bitsandbytes' sections") {
+    const Json four = {
+        {"quant_method", "bitsandbytes"},    {"load_in_4bit", true},
+        {"bnb_4bit_quant_type", "nf4"},      {"bnb_4bit_use_double_quant", true},
+        {"bnb_4bit_quant_storage", "uint8"}, {"llm_int8_skip_modules", {"lm_head", "vision"}}};
+    const QuantizationConfig nf4 = parse(four);
+    CHECK(nf4.method() == "bitsandbytes");
+    CHECK(nf4.scheme_for("model.q_proj")->format == "bitsandbytes-4bit");
+    CHECK(nf4.scheme_for("model.q_proj")->weights->group_size == 64);
+    CHECK(nf4.scheme_for("model.vision.q_proj") == nullptr);
+    CHECK(nf4.unused_keys().empty());
+    CHECK(nf4.notes().empty());
+    const QuantizationConfig eight =
+        parse({{"quant_method", "bitsandbytes"}, {"_load_in_8bit", true}});
+    CHECK(eight.scheme_for("a")->format == "bitsandbytes-8bit");
+    REQUIRE(eight.notes().size() == 1);
+    CHECK(eight.notes()[0].find("llm_int8_threshold: not used") != std::string::npos);
+    CHECK(refusal({{"quant_method", "bitsandbytes"}}).find("load_in_4bit") != std::string::npos);
+    Json stored = four;
+    stored["bnb_4bit_quant_storage"] = "bfloat16";
+    CHECK(refusal(stored).find("look like dense ones") != std::string::npos);
+    stored = four;
+    stored["bnb_4bit_quant_type"] = "af4";
+    CHECK(refusal(stored).find("nf4 and fp4 are read") != std::string::npos);
+}
+
 TEST_CASE("quantization: ModelOpt's sections, old and new") {
     const Json fp4 = {{"quant_algo", "NVFP4"},
                       {"kv_cache_quant_algo", "FP8"},
@@ -262,8 +337,16 @@ TEST_CASE("quantization: what is wrong is named with its file and its limit") {
     CHECK(with("strategy", "block").find("blocks need their sizes") != std::string::npos);
     CHECK(with("dynamic", "sometimes").find("\"local\"") != std::string::npos);
     CHECK(with("actorder", 3).find("a text is expected") != std::string::npos);
-    CHECK(refusal({{"quant_method", "exl2"}}).find("gptq, fp8, mxfp4 and modelopt") !=
-          std::string::npos);
+    const std::string unknown = refusal({{"quant_method", "exl2"}});
+    CHECK(unknown.find("gptq, auto-round, bitsandbytes, fp8") != std::string::npos);
+    CHECK(unknown.find("take the file in") != std::string::npos);
+    for (const char* const version : {"marlin", "exllama"}) {
+        CHECK(refusal({{"quant_method", "awq"}, {"version", version}})
+                  .find("gemm, gemv and gemv_fast are read; of a model in another") !=
+              std::string::npos);
+    }
+    CHECK(refusal({{"quant_method", "awq"}, {"version", "gemv"}, {"group_size", -1}})
+              .find("groups of 32, 64, 128") != std::string::npos);
     CHECK(refusal({{"quant_method", "awq"}, {"bits", 3}}).find("4 bits") != std::string::npos);
     CHECK(refusal({{"quant_method", "gptq"}, {"bits", 5}}).find("2, 3, 4 or 8") !=
           std::string::npos);
@@ -338,12 +421,15 @@ TEST_CASE("quantization: every key of the newest packages is used, harmless or n
     };
     const Json group = with_inputs({{"num_bits", 8}, {"dynamic", true}});
     const std::string arguments = "config_groups.g.weights.";
+    const Json four_bits = {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}};
     const std::vector<Row> rows = {{"compressed-tensors", group, "", {"moe_sparsity_config"}},
                                    {"group", group, "config_groups.g.", {}},
                                    {"arguments", group, arguments, {}},
                                    {"awq", {{"quant_method", "awq"}}, "", {}},
                                    {"gptq", {{"quant_method", "gptq"}}, "", {}},
-                                   {"fp8", {{"quant_method", "fp8"}}, "", {"scale_fmt"}}};
+                                   {"fp8", {{"quant_method", "fp8"}}, "", {"scale_fmt"}},
+                                   {"auto-round", {{"quant_method", "auto-round"}}, "", {}},
+                                   {"bitsandbytes", four_bits, "", {}}};
     for (const Row& row : rows) {
         REQUIRE(keys.at(row.object).size() > 4);
         std::vector<std::string> named;
@@ -355,6 +441,7 @@ TEST_CASE("quantization: every key of the newest packages is used, harmless or n
             // A value of no use: whoever uses the key refuses it, or has asked for it.
             if (!object.contains(key)) object[key] = Json::object();
             if (key == "dequantize" || key == "desc_act") object[key] = false;
+            if (key == "llm_int8_has_fp16_weight") object[key] = false;
             if (key == "expert_dtype") object[key] = "fp8";
             try {
                 for (const std::string& found : unused(section)) named.push_back(found);

@@ -58,7 +58,7 @@ ModelLoadOptions options_for(const std::filesystem::path& folder, DType dtype,
 
 TEST_CASE("quantized models: logits in float32 are those of transformers") {
     const auto folders = checkpoints();
-    REQUIRE(folders.size() >= 18);
+    REQUIRE(folders.size() >= 28);
     for (const std::filesystem::path& folder : folders) {
         const std::string name = folder.filename().string();
         CAPTURE(name);
@@ -79,15 +79,17 @@ TEST_CASE("quantized models: logits in float32 are those of transformers") {
     }
 }
 
-TEST_CASE("quantized models: the plan knows their bytes, and all run as they are stored") {
+TEST_CASE("quantized models: the plan knows their bytes, and how they run") {
     for (const std::filesystem::path& folder : checkpoints()) {
         CAPTURE(folder.filename().string());
         ThreadPool threads(2);
         const ModelLoadOptions options = options_for(folder, DType::bf16, threads);
         const ModelMetadata metadata = model_metadata(options);
         CHECK(metadata.weight_bytes == load_model(options)->weight_bytes());
-        CHECK(metadata.quantized_linears.native == 14);
-        CHECK(metadata.quantized_linears.widened == 0);
+        // No op multiplies places in a table.
+        const bool is_widened = folder.filename() == "bnb_fp4" || folder.filename() == "bnb_nf4";
+        CHECK(metadata.quantized_linears.native == (is_widened ? 0 : 14));
+        CHECK(metadata.quantized_linears.widened == (is_widened ? 14 : 0));
         CHECK(metadata.quantization != nullptr);
     }
 }
@@ -111,7 +113,11 @@ TEST_CASE("quantized models: what we pack is, byte for byte, what compressed-ten
     for (const std::filesystem::path& folder : checkpoints()) {
         CAPTURE(folder.filename().string());
         const QuantizationConfig config = *read_quantization_config(folder);
-        const bool stores_halves = config.method() == "awq" || config.method() == "gptq";
+        // Scales of scales, and products with 127, are written in no other way than rounded.
+        if (config.method() == "bitsandbytes") continue;
+        const bool is_auto_round = config.method() == "auto-round";
+        const bool stores_halves =
+            config.method() == "awq" || config.method() == "gptq" || is_auto_round;
         ThreadPool threads(2);
         CheckpointSource source(Checkpoint::open(folder), DType::f32, threads);
         for (const LinearSpec& linear : linears) {
@@ -120,6 +126,7 @@ TEST_CASE("quantized models: what we pack is, byte for byte, what compressed-ten
             for (const NamedTensor& tensor :
                  packed_again(source, linear, *scheme, stores_halves ? DType::f16 : DType::bf16)) {
                 CAPTURE(tensor.name);
+                if (is_auto_round && tensor.name.ends_with(".g_idx")) continue;  // it has none
                 const auto stored = source.checkpoint().find(tensor.name);
                 REQUIRE(stored.has_value());
                 CHECK(tensor.tensor.view().describe() == stored->describe());

@@ -45,6 +45,13 @@ QuantizationArguments channel(NumberKind kind, Strategy strategy = Strategy::cha
     return arguments;
 }
 
+// Places in a table of bitsandbytes: any table of 16 values, here that of E2M1.
+QuantizationArguments places() {
+    QuantizationArguments arguments = grouped(4, 64);
+    arguments.kind = NumberKind::floating;
+    return arguments;
+}
+
 QuantizationArguments blocks() {
     QuantizationArguments arguments = channel(NumberKind::floating, Strategy::block);
     arguments.block = QuantizationBlock{16, 32};
@@ -72,12 +79,17 @@ std::vector<FormatCase> cases() {
         {"mxfp4-pack-quantized", arguments_of("MXFP4A16")},
         {"mxfp8-quantized", arguments_of("MXFP8A16")},
         {"awq", grouped(4, 32, false)},
-        {"awq", grouped(4, 32)},             // with zero points in the middle
+        {"awq", grouped(4, 32)},  // with zero points in the middle
+        {"awq-gemv", grouped(4, 32, false)},
+        {"awq-gemv", grouped(4, 64, false)},
+        {"awq-gemv-fast", grouped(4, 32, false)},
+        {"bitsandbytes-4bit", places()},
+        {"bitsandbytes-8bit", channel(NumberKind::integer)},
         {"pack-quantized", grouped(4, 20)},  // no kernel has such groups
     };
     for (int bits = 2; bits <= 8; ++bits) {
         all.push_back({"pack-quantized", grouped(bits, 32)});
-        all.push_back({"pack-quantized", grouped(bits, 64, false)});
+        all.push_back({"pack-quantized", grouped(bits, 128, false)});
     }
     for (const int bits : {2, 3, 4, 8}) {
         all.push_back({"gptq", grouped(bits, 32, false)});
@@ -102,7 +114,7 @@ std::string bytes_of(const Tensor& tensor) {
 }
 
 constexpr int64_t kOut = 64;
-constexpr int64_t kIn = 160;
+constexpr int64_t kIn = 320;
 
 // One linear "a" in a file of its own.
 struct Stored {
@@ -298,8 +310,9 @@ TEST_CASE("formats: linears over one input are one product where they can be, wi
         CAPTURE(row.format);
         CAPTURE(row.arguments.bits);
         // Those without a kernel are dense; two scales of all values are not one.
-        const bool is_apart =
-            row.arguments.group_size == 20 || row.arguments.strategy == Strategy::tensor_group;
+        const bool is_apart = row.arguments.group_size == 20 ||
+                              row.arguments.strategy == Strategy::tensor_group ||
+                              row.arguments == places();
         check_side_by_side(row, SideBySide(row), is_apart ? 3 : 1);
     }
 }
@@ -342,7 +355,7 @@ TEST_CASE("formats: a quarter of the bytes at 4 bits") {
     const auto source = stored.open(DType::bf16, CheckpointUse::values);
     const LinearWeight linear = load_linear(*source, {"a", kIn, kOut});
     // Codes and scales, each in whole lines of memory.
-    CHECK(linear.bytes() == kIn * kOut / 2 + 640);
+    CHECK(linear.bytes() == kIn * kOut / 2 + kIn / 32 * kOut * 2);
 }
 
 // Of a mapped file: what is in memory of this process.
@@ -388,6 +401,73 @@ TEST_CASE("formats: integers of older writers do not cross words") {
     Stored stored("pack-quantized", matrix.arguments);
     stored.write(tensors);
     CHECK(bytes_of(stored.read().codes) == bytes_of(matrix.codes));
+}
+
+// nf4's table, and blocks of 64 that go on from a row of 40 to the next.
+TEST_CASE("formats: bitsandbytes' blocks go on from row to row, under scales that are quantized") {
+    constexpr int64_t out = 8, in = 40, block = 64, blocks = out * in / block;
+    std::vector<NamedTensor> tensors;
+    const auto add = [&](const char* name, DType type, int64_t count) {
+        tensors.push_back({std::string("a.weight") + name, Tensor::allocate(type, {count})});
+        return tensors.back().tensor.mutable_view();
+    };
+    const TensorView packed = add("", DType::u8, out * in / 2);
+    const TensorView table = add(".quant_map", DType::f32, 16);
+    const TensorView codes = add(".absmax", DType::u8, blocks);
+    const TensorView scales = add(".nested_quant_map", DType::f32, 256);
+    const TensorView outer = add(".nested_absmax", DType::f32, (blocks + 1) / 2);
+    for (int64_t i = 0; i < out * in / 2; ++i)
+        packed.as<uint8_t>()[i] = static_cast<uint8_t>(37 * i);
+    for (int64_t i = 0; i < 16; ++i) table.as<float>()[i] = static_cast<float>(i * i) / 225.0f;
+    for (int64_t i = 0; i < 256; ++i) scales.as<float>()[i] = static_cast<float>(i) / 256.0f;
+    for (int64_t i = 0; i < blocks; ++i) codes.as<uint8_t>()[i] = static_cast<uint8_t>(50 * i + 9);
+    for (int64_t i = 0; i < outer.numel(); ++i) outer.as<float>()[i] = static_cast<float>(i + 1);
+    const std::string state =
+        R"({"quant_type": "nf4", "blocksize": 64, "nested_blocksize": 2, "nested_offset": 0.25})";
+    const auto length = static_cast<int64_t>(state.size());
+    std::memcpy(add(".quant_state.bitsandbytes__nf4", DType::u8, length).data, state.data(),
+                state.size());
+    Stored stored("bitsandbytes-4bit", places());
+    stored.write(tensors);
+    const auto source = stored.open(DType::f32, CheckpointUse::values);
+    const Tensor values = read_values(*source, {"a", in, out});
+    CHECK(source->unread().empty());
+    for (int64_t i = 0; i < out * in; ++i) {
+        const int byte = static_cast<uint8_t>(37 * (i / 2));
+        const int code = i % 2 == 0 ? byte >> 4 : byte & 15;
+        const int64_t of = i / block;
+        const double scale =
+            static_cast<double>(50 * of + 9) / 256.0 * static_cast<double>(of / 2 + 1) + 0.25;
+        CHECK(values.view().as<float>()[i] ==
+              doctest::Approx(code * code / 225.0 * scale).epsilon(1e-6));
+    }
+    // A slice of either side is what the whole has there.
+    for (const ShardAxis axis : {ShardAxis::output, ShardAxis::input}) {
+        const LinearSpec slice = slice_of({"a", in, out, false, axis}, {1, 2});
+        const Tensor part = read_values(*source, slice);
+        const int64_t row = axis == ShardAxis::output ? out / 2 : 0;
+        const int64_t column = axis == ShardAxis::input ? in / 2 : 0;
+        for (int64_t i = 0; i < slice.out * slice.in; ++i) {
+            CHECK(part.view().as<float>()[i] ==
+                  values.view().as<float>()[(row + i / slice.in) * in + column + i % slice.in]);
+        }
+    }
+    std::memcpy(tensors.back().tensor.mutable_view().data, "[1]", 3);
+    std::memset(tensors.back().tensor.mutable_view().as<char>() + 3, ' ', state.size() - 3);
+    Stored odd("bitsandbytes-4bit", places());
+    odd.write(tensors);
+    CHECK_THROWS_WITH_AS(read_values(*odd.open(DType::f32, CheckpointUse::values), {"a", in, out}),
+                         doctest::Contains("is no JSON object"), Error);
+}
+
+TEST_CASE("formats: scaled zero points of gemv_fast that are no whole numbers are refused") {
+    const QuantizationArguments arguments = grouped(4, 32, false);
+    std::vector<NamedTensor> tensors =
+        pack(made(arguments, DType::f16), "a", "awq-gemv-fast", DType::f16);
+    tensors.back().tensor.mutable_view().as<Float16>()[3] = Float16(1.0f);
+    Stored stored("awq-gemv-fast", arguments);
+    stored.write(tensors);
+    CHECK(stored.refusal().find("a whole number of them") != std::string::npos);
 }
 
 TEST_CASE("formats: a dense linear among quantized ones stays dense") {
@@ -534,13 +614,13 @@ TEST_CASE("formats: what a file must not hold is refused by name") {
     CHECK(refusal_with(packed, 0, [](const Tensor& t) { return t; }) == "");
     CHECK(refusal_with(packed, 0, [](const Tensor&) {
               return random_weight(3, 3);
-          }).find("a.weight_packed is float32[3, 3], expected int32[64, 20]") != std::string::npos);
+          }).find("a.weight_packed is float32[3, 3], expected int32[64, 40]") != std::string::npos);
     CHECK(refusal_with(packed, 1, [](const Tensor& t) {
               return with_first(t, Float16(INFINITY));
           }).find("a.weight_scale holds inf") != std::string::npos);
     CHECK(refusal_with(packed, 2, [](const Tensor& t) {
               return with_first<int64_t>(t, 7);
-          }).find("a.weight_shape is 7 x 160; the config says 64 x 160") != std::string::npos);
+          }).find("a.weight_shape is 7 x 320; the config says 64 x 320") != std::string::npos);
     const FormatCase floats{"float-quantized", channel(NumberKind::floating)};
     CHECK(refusal_with(floats, 0, [](const Tensor& t) {
               return with_first<uint8_t>(t, 0xff);
@@ -556,8 +636,8 @@ TEST_CASE("formats: what a file must not hold is refused by name") {
           }).find("a.weight_zero_point holds integers of more bits") != std::string::npos);
     const FormatCase gptq{"gptq", grouped(4, 32)};
     CHECK(refusal_with(gptq, 3, [](const Tensor& t) {
-              return with_first<int32_t>(t, 5);
-          }).find("a.g_idx puts column 0 into group 5 of 5") != std::string::npos);
+              return with_first<int32_t>(t, 10);
+          }).find("a.g_idx puts column 0 into group 10 of 10") != std::string::npos);
     const FormatCase nv{"nvfp4-pack-quantized", arguments_of("NVFP4A16")};
     CHECK(refusal_with(nv, 2, [](const Tensor& t) {
               return with_first(t, -1.0f);

@@ -42,6 +42,12 @@ QuantizationArguments floats(Strategy strategy) {
     return arguments;
 }
 
+QuantizationArguments places() {
+    QuantizationArguments arguments = arguments_of(4, Strategy::group);
+    arguments.kind = NumberKind::floating;
+    return arguments;
+}
+
 QuantizationArguments preset(const char* name) { return *find_preset_scheme(name).scheme.weights; }
 
 struct FormatCase {
@@ -65,6 +71,10 @@ std::vector<FormatCase> cases() {
         {"mxfp8-quantized", preset("MXFP8A16")},
         {"awq", arguments_of(4, Strategy::group, false)},
         {"awq", arguments_of(4, Strategy::group)},
+        {"awq-gemv", arguments_of(4, Strategy::group, false)},
+        {"awq-gemv-fast", arguments_of(4, Strategy::group, false)},
+        {"bitsandbytes-4bit", places()},
+        {"bitsandbytes-8bit", arguments_of(8, Strategy::channel)},
     };
     for (const int bits : {2, 4, 8}) {
         all.push_back({"pack-quantized", arguments_of(bits, Strategy::group)});
