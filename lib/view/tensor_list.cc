@@ -27,7 +27,7 @@ struct NamePart {
 };
 
 // The first that a name contains decides: a norm inside of an attention layer is a norm.
-constexpr std::array<NamePart, 39> kNameParts = {{
+constexpr std::array<NamePart, 42> kNameParts = {{
     {"vision", Component::other},
     {"visual", Component::other},
     {"multi_modal", Component::other},
@@ -40,6 +40,7 @@ constexpr std::array<NamePart, 39> kNameParts = {{
     {"pooler.", Component::head},
     {"cls.predictions", Component::head},
     {"classifier.", Component::head},
+    {"head.dense", Component::head},
     {"vocab_", Component::head},
     {"embed", Component::embeddings},
     {"per_layer_", Component::embeddings},
@@ -67,6 +68,8 @@ constexpr std::array<NamePart, 39> kNameParts = {{
     {"down_proj", Component::mlp},
     {"intermediate.dense", Component::mlp},
     {"output.dense", Component::mlp},
+    {"decoder.weight", Component::head},
+    {"decoder.bias", Component::head},
 }};
 
 ListedTensor listed(const SafetensorsEntry& entry, const std::filesystem::path& file) {

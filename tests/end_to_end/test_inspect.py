@@ -87,7 +87,7 @@ class Models(InspectTest):
         self.assertEqual(inspect_json("model", self.model_with(LLAMA_70B))["parameters"], 68976648192)
 
     def test_encoders(self):
-        for name in ("bert", "roberta", "distilbert"):
+        for name in ("bert", "roberta", "distilbert", "mpnet", "modernbert", "embeddinggemma"):
             with self.subTest(name):
                 report = inspect_json("model", ENCODERS / name)
                 self.assertTrue(report["supported"])

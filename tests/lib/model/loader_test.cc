@@ -391,8 +391,10 @@ TEST_CASE("loader: a decoder's body that was saved by itself has hidden states a
 
 TEST_CASE(
     "loader: names of encoders with and without their prefix, old norms, other tasks' heads") {
-    for (const auto& [family, prefix] :
-         {std::pair{"bert", "bert."}, {"roberta", "roberta."}, {"distilbert", "distilbert."}}) {
+    for (const auto& [family, prefix] : {std::pair{"bert", "bert."},
+                                         {"roberta", "roberta."},
+                                         {"distilbert", "distilbert."},
+                                         {"mpnet", "mpnet."}}) {
         CAPTURE(family);
         Editable encoder(family, kEncoders);
         const std::vector<float> expected = hidden_of(*encoder.load(), kIds);
@@ -587,7 +589,7 @@ TEST_CASE(
 
 TEST_CASE("loader: outlines of encoders") {
     ThreadPool threads(2);
-    for (const char* family : {"bert", "roberta", "distilbert"}) {
+    for (const char* family : {"bert", "roberta", "distilbert", "mpnet"}) {
         CAPTURE(family);
         const auto model = load_model({.directory = kEncoders / family, .threads = &threads});
         const ModelMetadata by_headers =

@@ -63,6 +63,11 @@ TEST_CASE("names of tensors tell what they belong to") {
     CHECK(component_of("distilbert.transformer.layer.0.attention.q_lin.bias") ==
           Component::attention);
     CHECK(component_of("pooler.dense.weight") == Component::head);
+    CHECK(component_of("model.layers.3.attn.Wqkv.weight") == Component::attention);
+    CHECK(component_of("model.layers.3.mlp.Wo.weight") == Component::mlp);
+    CHECK(component_of("head.dense.weight") == Component::head);
+    CHECK(component_of("decoder.bias") == Component::head);
+    CHECK(component_of("mpnet.encoder.relative_attention_bias.weight") == Component::attention);
     CHECK(component_of("vision_tower.layers.0.mlp.weight") == Component::other);
     CHECK(component_of("t") == Component::other);
 }
