@@ -224,6 +224,29 @@ TEST_CASE("layer options: Nemotron-H's layers of one part, by words, letters and
     }
 }
 
+TEST_CASE("layer options: Phi-3.5-MoE's noise, biases and factors of RoPE") {
+    const json rope = {{"rope_type", "longrope"},
+                       {"short_factor", {1.0, 1.0, 1.0, 1.0}},
+                       {"long_factor", {1, 2, 3, 4}},
+                       {"short_mscale", 1.2},
+                       {"long_mscale", 1.2},
+                       {"factor", 2.0},
+                       {"original_max_position_embeddings", 64}};
+    const ModelConfig config = parse("phimoe", {{"lm_head_bias", true}, {"rope_scaling", rope}});
+    CHECK(config.head_bias);
+    CHECK(config.router_noise == 0.01);
+    CHECK(config.experts_per_token == 2);
+    CHECK(config.rope.attention_factor == 1.2);
+    CHECK_THROWS_AS(parse("phimoe", {{"num_experts_per_tok", 3}}), Error);
+    for (const char* const key : {"short_mscale", "long_mscale"}) {
+        json bad = rope;
+        bad[key] = 1.5;
+        CHECK_THROWS_AS(parse("phimoe", {{"rope_scaling", bad}}), Error);
+        bad.erase(key);
+        CHECK_THROWS_AS(parse("phimoe", {{"rope_scaling", bad}}), Error);
+    }
+}
+
 TEST_CASE("layer options: LFM2's convolutions and widths") {
     const json list = {{"full_attn_idxs", {1, 3}}, {"block_auto_adjust_ff_dim", false}};
     const ModelConfig config = parse("lfm2", list);
