@@ -9,6 +9,7 @@
 namespace nvllm {
 
 extern const FamilyRow kLlama;
+extern const FamilyRow kLlama4;
 extern const FamilyRow kMistral;
 extern const FamilyRow kMinistral;
 extern const FamilyRow kMinistral3;
@@ -62,15 +63,15 @@ extern const FamilyRow kDistilBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,         &kMistral,    &kMinistral,   &kMinistral3, &kSeedOss,   &kCwm,
-    &kQwen2,         &kMiMo,       &kQwen3,       &kQwen3Moe,   &kQwen3Next, &kQwen35,
-    &kQwen35Moe,     &kMixtral,    &kPhi3,        &kPhimoe,     &kGemma,     &kGemma2,
-    &kGemma3,        &kGemma4,     &kGlm,         &kGlm4,       &kCohere2,   &kHunYuan,
-    &kNemotron,      &kOlmo2,      &kOlmo3,       &kExaone4,    &kSmolLm3,   &kGranite,
-    &kGraniteHybrid, &kFalconH1,   &kNemotronH,   &kLfm2,       &kLfm2Moe,   &kInternLm3,
-    &kErnie,         &kHelium,     &kGlm4Moe,     &kMiniMaxM2,  &kQwen2Moe,  &kGptOss,
-    &kDeepSeekV2,    &kDeepSeekV3, &kGlm4MoeLite, &kGpt2,       &kBert,      &kRoberta,
-    &kXlmRoberta,    &kDistilBert,
+    &kLlama,     &kLlama4,        &kMistral,    &kMinistral,   &kMinistral3, &kSeedOss,
+    &kCwm,       &kQwen2,         &kMiMo,       &kQwen3,       &kQwen3Moe,   &kQwen3Next,
+    &kQwen35,    &kQwen35Moe,     &kMixtral,    &kPhi3,        &kPhimoe,     &kGemma,
+    &kGemma2,    &kGemma3,        &kGemma4,     &kGlm,         &kGlm4,       &kCohere2,
+    &kHunYuan,   &kNemotron,      &kOlmo2,      &kOlmo3,       &kExaone4,    &kSmolLm3,
+    &kGranite,   &kGraniteHybrid, &kFalconH1,   &kNemotronH,   &kLfm2,       &kLfm2Moe,
+    &kInternLm3, &kErnie,         &kHelium,     &kGlm4Moe,     &kMiniMaxM2,  &kQwen2Moe,
+    &kGptOss,    &kDeepSeekV2,    &kDeepSeekV3, &kGlm4MoeLite, &kGpt2,       &kBert,
+    &kRoberta,   &kXlmRoberta,    &kDistilBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

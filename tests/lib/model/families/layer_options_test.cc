@@ -224,6 +224,45 @@ TEST_CASE("layer options: Nemotron-H's layers of one part, by words, letters and
     }
 }
 
+TEST_CASE("layer options: Llama 4's chunks, growing queries and experts") {
+    const auto llama = [&](const json& changes) {
+        json all = {{"intermediate_size_mlp", 200}};
+        if (!changes.is_null()) all.update(changes);
+        return parse("llama4_text", all);
+    };
+    const ModelConfig config = llama({});
+    const std::vector<bool> three_of_four = {true, true, true, false};
+    CHECK(config.rotated_layers == three_of_four);
+    CHECK(config.chunked_layers == three_of_four);
+    CHECK(config.attention_chunk == 8192);
+    CHECK(config.plain_query_beta == 0.1);
+    CHECK(config.plain_query_positions == 8192);
+    CHECK(config.query_key_norm);
+    CHECK(config.intermediate_size == 200);
+    CHECK(config.expert_intermediate_size == 128);
+    CHECK(config.shared_expert_intermediate_size == 128);
+    CHECK(config.sparse_layers == std::vector<bool>(4, true));
+    CHECK(llama({{"attention_chunk_size", nullptr}}).attention_chunk == 0);
+    CHECK(llama({{"attn_temperature_tuning", false}}).plain_query_beta == 0.0);
+    CHECK(llama({{"attn_temperature_tuning", 4}}).plain_query_beta == 0.1);
+    CHECK(llama({{"interleave_moe_layer_step", 2}}).sparse_layers ==
+          std::vector<bool>{false, true, false, true});
+    CHECK(llama({{"moe_layers", {2}}}).sparse_layers ==
+          std::vector<bool>{false, false, true, false});
+    CHECK(llama({{"no_rope_layers", json::array()}}).rotated_layers == three_of_four);
+    const json types = {"full_attention", "chunked_attention", "full_attention", "full_attention"};
+    CHECK(llama({{"layer_types", types}}).chunked_layers ==
+          std::vector<bool>{false, true, false, false});
+    for (const json& bad :
+         std::vector<json>{{{"layer_types", {"chunked_attention"}}},
+                           {{"layer_types", {"sliding_attention"}}},
+                           {{"layer_types", types}, {"attention_chunk_size", nullptr}},
+                           {{"floor_scale", 0}}}) {
+        CAPTURE(bad.dump());
+        CHECK_THROWS_AS(llama(bad), Error);
+    }
+}
+
 TEST_CASE("layer options: Phi-3.5-MoE's noise, biases and factors of RoPE") {
     const json rope = {{"rope_type", "longrope"},
                        {"short_factor", {1.0, 1.0, 1.0, 1.0}},
