@@ -24,7 +24,7 @@ size_t DraftStates::journal_bytes(Model& model, const WorkerConfig& config,
                                   const ComputeDevice& device) {
     const int64_t rows = int64_t{config.num_draft_states} * (config.most_drafts + 1);
     const DryRun dry(device, config.activations, 1);
-    const DryBatch made(model.kv_groups(), model.num_blocks(), dry, rows);
+    const DryBatch made(model.kv_groups(), dry, rows);
     StateJournal journal = StateJournal::of_dry_run();
     journal.begin(dry.context(), {{.first = 0, .count = rows, .num_before = 1, .slots = {}}});
     ForwardContext batch = made.batch();

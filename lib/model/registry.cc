@@ -9,6 +9,7 @@
 namespace nvllm {
 
 extern const FamilyRow kLlama;
+extern const FamilyRow kLlama4;
 extern const FamilyRow kMistral;
 extern const FamilyRow kMinistral;
 extern const FamilyRow kMinistral3;
@@ -23,6 +24,7 @@ extern const FamilyRow kQwen35;
 extern const FamilyRow kQwen35Moe;
 extern const FamilyRow kMixtral;
 extern const FamilyRow kPhi3;
+extern const FamilyRow kPhimoe;
 extern const FamilyRow kGemma;
 extern const FamilyRow kGemma2;
 extern const FamilyRow kGemma3;
@@ -40,6 +42,8 @@ extern const FamilyRow kGranite;
 extern const FamilyRow kLfm2;
 extern const FamilyRow kLfm2Moe;
 extern const FamilyRow kGraniteHybrid;
+extern const FamilyRow kFalconH1;
+extern const FamilyRow kNemotronH;
 extern const FamilyRow kInternLm3;
 extern const FamilyRow kErnie;
 extern const FamilyRow kHelium;
@@ -61,15 +65,15 @@ extern const FamilyRow kModernBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,      &kMistral,  &kMinistral, &kMinistral3, &kSeedOss,    &kCwm,
-    &kQwen2,      &kMiMo,     &kQwen3,     &kQwen3Moe,   &kQwen3Next,  &kQwen35,
-    &kQwen35Moe,  &kMixtral,  &kPhi3,      &kGemma,      &kGemma2,     &kGemma3,
-    &kGemma4,     &kGlm,      &kGlm4,      &kCohere2,    &kHunYuan,    &kNemotron,
-    &kOlmo2,      &kOlmo3,    &kExaone4,   &kSmolLm3,    &kGranite,    &kGraniteHybrid,
-    &kLfm2,       &kLfm2Moe,  &kInternLm3, &kErnie,      &kHelium,     &kGlm4Moe,
-    &kMiniMaxM2,  &kQwen2Moe, &kGptOss,    &kDeepSeekV2, &kDeepSeekV3, &kGlm4MoeLite,
-    &kGpt2,       &kBert,     &kRoberta,   &kXlmRoberta, &kDistilBert, &kMpNet,
-    &kModernBert,
+    &kLlama,     &kLlama4,        &kMistral,    &kMinistral,   &kMinistral3, &kSeedOss,
+    &kCwm,       &kQwen2,         &kMiMo,       &kQwen3,       &kQwen3Moe,   &kQwen3Next,
+    &kQwen35,    &kQwen35Moe,     &kMixtral,    &kPhi3,        &kPhimoe,     &kGemma,
+    &kGemma2,    &kGemma3,        &kGemma4,     &kGlm,         &kGlm4,       &kCohere2,
+    &kHunYuan,   &kNemotron,      &kOlmo2,      &kOlmo3,       &kExaone4,    &kSmolLm3,
+    &kGranite,   &kGraniteHybrid, &kFalconH1,   &kNemotronH,   &kLfm2,       &kLfm2Moe,
+    &kInternLm3, &kErnie,         &kHelium,     &kGlm4Moe,     &kMiniMaxM2,  &kQwen2Moe,
+    &kGptOss,    &kDeepSeekV2,    &kDeepSeekV3, &kGlm4MoeLite, &kGpt2,       &kBert,
+    &kRoberta,   &kXlmRoberta,    &kDistilBert, &kMpNet,       &kModernBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {

@@ -27,7 +27,7 @@ struct NamePart {
 };
 
 // The first that a name contains decides: a norm inside of an attention layer is a norm.
-constexpr std::array<NamePart, 42> kNameParts = {{
+constexpr std::array<NamePart, 47> kNameParts = {{
     {"vision", Component::other},
     {"visual", Component::other},
     {"multi_modal", Component::other},
@@ -59,6 +59,11 @@ constexpr std::array<NamePart, 42> kNameParts = {{
     {"v_proj", Component::attention},
     {"o_proj", Component::attention},
     {".mamba.", Component::attention},
+    {"mixer.gate.", Component::experts},
+    {"_latent_proj", Component::experts},
+    {"mixer.up_proj", Component::mlp},
+    {"mixer.down_proj", Component::mlp},
+    {".mixer.", Component::attention},
     {".conv.", Component::attention},
     {"mlp", Component::mlp},
     {"feed_forward", Component::mlp},

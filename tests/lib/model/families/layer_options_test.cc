@@ -1,6 +1,7 @@
 // What config.json says of single layers: rotation, windows, experts, multipliers.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
@@ -132,6 +133,156 @@ TEST_CASE("layer options: Granite 4's Mamba-2, RoPE and MLPs") {
                                              {{"layer_types", {"mamba"}}}}) {
         CAPTURE(bad.dump());
         CHECK_THROWS_AS(granite(bad), Error);
+    }
+}
+
+TEST_CASE("layer options: Falcon-H1's widths, norms and multipliers") {
+    const auto falcon = [&](const json& changes) {
+        json all = {{"mamba_n_heads", 8}, {"mamba_n_groups", 2}, {"mamba_d_ssm", 96}};
+        if (!changes.is_null()) all.update(changes);
+        return parse("falcon_h1", all);
+    };
+    const ModelConfig config = falcon({{"key_multiplier", 0.5},
+                                       {"lm_head_multiplier", 0.25},
+                                       {"attention_in_multiplier", 3},
+                                       {"attention_out_multiplier", 4},
+                                       {"mlp_multipliers", {5, 6}},
+                                       {"ssm_multipliers", {1, 2, 3, 4, 5}},
+                                       {"ssm_in_multiplier", 7},
+                                       {"ssm_out_multiplier", 8},
+                                       {"projectors_bias", true},
+                                       {"mamba_rms_norm", true}});
+    REQUIRE(config.linear_attention);
+    const LinearAttentionConfig& mamba = *config.linear_attention;
+    CHECK(mamba.value_dim == 12);
+    CHECK(mamba.layers == std::vector<bool>(4, true));
+    CHECK(config.has_attention(0));
+    CHECK(config.has_mlp(0));
+    CHECK(mamba.has_norm);
+    CHECK(mamba.norm_before_gate);
+    CHECK_FALSE(mamba.projection_bias);
+    CHECK(mamba.output_bias);
+    CHECK(mamba.in_scale == 7);
+    CHECK(mamba.out_scale == 8);
+    CHECK(mamba.part_scales == std::vector<double>{1, 2, 3, 4, 5});
+    CHECK(config.attention_scale == doctest::Approx(0.5 / std::sqrt(8.0)));
+    CHECK(config.logit_scale == 0.25);
+    CHECK(config.attention_in_scale == 3);
+    CHECK(config.attention_out_scale == 4);
+    CHECK(config.mlp_gate_scale == 5);
+    CHECK(config.mlp_out_scale == 6);
+    CHECK_FALSE(falcon({}).linear_attention->has_norm);
+    // By the expansion.
+    CHECK(falcon({{"mamba_d_ssm", nullptr}}).linear_attention->value_dim == 16);
+    for (const json& bad : std::vector<json>{{{"mlp_multipliers", {1.0}}},
+                                             {{"ssm_multipliers", {1.0, 2.0}}},
+                                             {{"mamba_d_ssm", 100}},
+                                             {{"mamba_d_head", 13}},
+                                             {{"time_step_limit", {0.1, 0.2}}}}) {
+        CAPTURE(bad.dump());
+        CHECK_THROWS_AS(falcon(bad), Error);
+    }
+}
+
+TEST_CASE("layer options: Nemotron-H's layers of one part, by words, letters and older keys") {
+    const auto nemotron = [&](const json& changes) {
+        json all = {{"mamba_num_heads", 8}, {"num_hidden_layers", nullptr}};
+        if (!changes.is_null()) all.update(changes);
+        return parse("nemotron_h", all);
+    };
+    const json words = {"mamba", "mlp", "full_attention", "linear_attention", "moe"};
+    const ModelConfig config = nemotron({{"layers_block_type", words}});
+    CHECK(config.num_layers == 5);
+    CHECK(config.linear_attention->layers == std::vector<bool>{true, false, false, true, false});
+    CHECK(config.sparse_layers == std::vector<bool>{false, false, false, false, true});
+    CHECK(config.has_attention(2));
+    CHECK_FALSE(config.has_attention(0));
+    CHECK_FALSE(config.has_attention(1));
+    CHECK(config.has_mlp(1));
+    CHECK(config.has_mlp(4));
+    CHECK_FALSE(config.has_mlp(3));
+    CHECK_FALSE(config.rotates(2));
+    CHECK(config.activation == "relu2");
+    CHECK(config.linear_attention->activation == "silu");
+    CHECK(config.linear_attention->least_step == 1e-3);
+    CHECK(config.expert_channels() == 64);
+    const ModelConfig letters =
+        nemotron({{"hybrid_override_pattern", "M-*ME"}, {"num_hidden_layers", 5}});
+    CHECK(letters.layer_kinds == config.layer_kinds);
+    CHECK(letters.notes.empty());
+    CHECK(nemotron({{"layers_block_type", words}, {"num_hidden_layers", 7}}).notes.size() == 1);
+    CHECK(nemotron({}).num_layers == 4);
+    CHECK(nemotron({{"mamba_n_groups", 2}, {"n_groups", 4}}).linear_attention->key_heads == 2);
+    CHECK(nemotron({{"moe_latent_size", 24}}).expert_channels() == 24);
+    for (const json& bad : std::vector<json>{{{"layers_block_type", {"mlp", "lstm"}}},
+                                             {{"layers_block_type", json::array()}},
+                                             {{"hybrid_override_pattern", "MX"}},
+                                             {{"n_groups", 3}},
+                                             {{"moe_latent_size", 0}}}) {
+        CAPTURE(bad.dump());
+        CHECK_THROWS_AS(nemotron(bad), Error);
+    }
+}
+
+TEST_CASE("layer options: Llama 4's chunks, growing queries and experts") {
+    const auto llama = [&](const json& changes) {
+        json all = {{"intermediate_size_mlp", 200}};
+        if (!changes.is_null()) all.update(changes);
+        return parse("llama4_text", all);
+    };
+    const ModelConfig config = llama({});
+    const std::vector<bool> three_of_four = {true, true, true, false};
+    CHECK(config.rotated_layers == three_of_four);
+    CHECK(config.chunked_layers == three_of_four);
+    CHECK(config.attention_chunk == 8192);
+    CHECK(config.plain_query_beta == 0.1);
+    CHECK(config.plain_query_positions == 8192);
+    CHECK(config.query_key_norm);
+    CHECK(config.intermediate_size == 200);
+    CHECK(config.expert_intermediate_size == 128);
+    CHECK(config.shared_expert_intermediate_size == 128);
+    CHECK(config.sparse_layers == std::vector<bool>(4, true));
+    CHECK(llama({{"attention_chunk_size", nullptr}}).attention_chunk == 0);
+    CHECK(llama({{"attn_temperature_tuning", false}}).plain_query_beta == 0.0);
+    CHECK(llama({{"attn_temperature_tuning", 4}}).plain_query_beta == 0.1);
+    CHECK(llama({{"interleave_moe_layer_step", 2}}).sparse_layers ==
+          std::vector<bool>{false, true, false, true});
+    CHECK(llama({{"moe_layers", {2}}}).sparse_layers ==
+          std::vector<bool>{false, false, true, false});
+    CHECK(llama({{"no_rope_layers", json::array()}}).rotated_layers == three_of_four);
+    const json types = {"full_attention", "chunked_attention", "full_attention", "full_attention"};
+    CHECK(llama({{"layer_types", types}}).chunked_layers ==
+          std::vector<bool>{false, true, false, false});
+    for (const json& bad :
+         std::vector<json>{{{"layer_types", {"chunked_attention"}}},
+                           {{"layer_types", {"sliding_attention"}}},
+                           {{"layer_types", types}, {"attention_chunk_size", nullptr}},
+                           {{"floor_scale", 0}}}) {
+        CAPTURE(bad.dump());
+        CHECK_THROWS_AS(llama(bad), Error);
+    }
+}
+
+TEST_CASE("layer options: Phi-3.5-MoE's noise, biases and factors of RoPE") {
+    const json rope = {{"rope_type", "longrope"},
+                       {"short_factor", {1.0, 1.0, 1.0, 1.0}},
+                       {"long_factor", {1, 2, 3, 4}},
+                       {"short_mscale", 1.2},
+                       {"long_mscale", 1.2},
+                       {"factor", 2.0},
+                       {"original_max_position_embeddings", 64}};
+    const ModelConfig config = parse("phimoe", {{"lm_head_bias", true}, {"rope_scaling", rope}});
+    CHECK(config.head_bias);
+    CHECK(config.router_noise == 0.01);
+    CHECK(config.experts_per_token == 2);
+    CHECK(config.rope.attention_factor == 1.2);
+    CHECK_THROWS_AS(parse("phimoe", {{"num_experts_per_tok", 3}}), Error);
+    for (const char* const key : {"short_mscale", "long_mscale"}) {
+        json bad = rope;
+        bad[key] = 1.5;
+        CHECK_THROWS_AS(parse("phimoe", {{"rope_scaling", bad}}), Error);
+        bad.erase(key);
+        CHECK_THROWS_AS(parse("phimoe", {{"rope_scaling", bad}}), Error);
     }
 }
 
