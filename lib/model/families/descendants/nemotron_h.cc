@@ -90,7 +90,9 @@ std::unique_ptr<Model> make_nemotron_h(const ModelConfig& config, WeightSource& 
     return make_llama_like(config, source, settings, traits);
 }
 
-bool is_of_next_token_layer(const std::string& tensor) { return tensor.starts_with("mtp."); }
+bool is_of_next_token_layer(const std::string& tensor, const ModelConfig&) {
+    return tensor.starts_with("mtp.");
+}
 
 }  // namespace
 
