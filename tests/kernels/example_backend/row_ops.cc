@@ -55,9 +55,9 @@ void gated_activation(const Context&, nvllm::ops::Activation function, const Con
     }
 }
 
-void clamped_swiglu(const Context&, float alpha, float limit, ops::GateOrder order,
+void clamped_swiglu(const Context&, float alpha, float limit, nvllm::ops::GateOrder order,
                     const ConstTensorView& gate_up, const TensorView& out) {
-    const bool in_pairs = order == ops::GateOrder::pairs;
+    const bool in_pairs = order == nvllm::ops::GateOrder::pairs;
     for (int64_t row = 0; row < out.dim(0); ++row) {
         for (int64_t i = 0; i < out.dim(1); ++i) {
             const int64_t gate_column = in_pairs ? 2 * i : i;
