@@ -99,7 +99,7 @@ class Devices(unittest.TestCase):
         """What of a family a module does not compute, in the words of the message."""
         if "kv_lora_rank" in config and module == "example":
             return "has no latent attention"
-        has_states = {"linear_attention", "conv"} & set(config.get("layer_types") or [])
+        has_states = {"linear_attention", "conv"} & set(config.get("layer_types") or []) or any(key.startswith("mamba_") for key in config)
         return "has no linear attention" if has_states and module == "example" else None
 
     def test_dummy_weights_are_the_same_wherever_they_are_made(self):

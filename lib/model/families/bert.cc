@@ -155,9 +155,8 @@ struct BertLoader {
             source, source.read(name, {config.position_buckets, heads}, WeightRole::matrix));
         constexpr int64_t kColumns = 2 * kReach + 1;
         Tensor bias = Tensor::allocate(DType::f32, {heads, kColumns});
-        if (!source.has_values()) return bias;
         float* to = bias.mutable_view().as<float>();
-        for (int64_t head = 0; head < heads; ++head) {
+        for (int64_t head = 0; head < heads && source.has_values(); ++head) {
             for (int64_t distance = -kReach; distance <= kReach; ++distance) {
                 *to++ = stored.view().as<float>()[bucket_of(distance) * heads + head];
             }

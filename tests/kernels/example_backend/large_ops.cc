@@ -25,21 +25,32 @@ struct Attention {
         return host(tables.as<int32_t>())[offset(tables, {sequence, position / keys.dim(2)})];
     }
 
-    float score(int64_t sequence, int64_t row, int64_t head, int64_t position) const {
+    // What joins the score of a position so far from the query's.
+    float bias(int64_t head, int64_t distance) const {
+        if (options.position_bias.data == nullptr) return 0.0f;
+        const int64_t reach = options.position_bias.dim(1) / 2;
+        return get(options.position_bias, {head, reach + std::clamp(distance, -reach, reach)});
+    }
+
+    float score(int64_t sequence, int64_t row, int64_t head, int64_t query,
+                int64_t position) const {
         const int64_t block = block_of(sequence, position);
         float sum = 0.0f;
         for (int64_t i = 0; i < queries.dim(2); ++i) {
             sum += get(queries, {row, head, i}) *
                    get(keys, {block, kv_head(head), position % keys.dim(2), i});
         }
-        sum *= options.scale;
+        sum = sum * options.scale + bias(head, position - query);
         return options.soft_cap > 0.0f ? options.soft_cap * std::tanh(sum / options.soft_cap) : sum;
     }
 
-    // Of positions [first, last].
-    void attend(int64_t sequence, int64_t row, int64_t head, int64_t first, int64_t last) const {
+    // Of positions [first, last], by the row of position `query`.
+    void attend(int64_t sequence, int64_t row, int64_t head, int64_t query, int64_t first,
+                int64_t last) const {
         std::vector<float> weights;
-        for (int64_t p = first; p <= last; ++p) weights.push_back(score(sequence, row, head, p));
+        for (int64_t p = first; p <= last; ++p) {
+            weights.push_back(score(sequence, row, head, query, p));
+        }
         const bool has_sink = options.sinks.data != nullptr;
         float most = *std::ranges::max_element(weights);
         if (has_sink) most = std::max(most, get(options.sinks, {head}));
@@ -151,11 +162,13 @@ void paged_attention(const Context& context, const ConstTensorView& queries,
         const int64_t length = index_at(seq_lens, s);
         for (int64_t row = begin; row < end; ++row) {
             const int64_t position = length - end + row;
-            const int64_t last = options.causal ? position : length - 1;
-            const int64_t first =
-                options.window > 0 ? std::max<int64_t>(0, position + 1 - options.window) : 0;
+            const int64_t window = options.window > 0 ? options.window : length;
+            const int64_t last =
+                options.causal ? position : std::min(length, position + window) - 1;
+            const int64_t first = options.chunk > 0 ? position - position % options.chunk
+                                                    : std::max<int64_t>(0, position + 1 - window);
             for (int64_t head = 0; head < queries.dim(1); ++head) {
-                attention.attend(s, row, head, first, last);
+                attention.attend(s, row, head, position, first, last);
             }
         }
     }
