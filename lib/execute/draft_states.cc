@@ -12,12 +12,12 @@
 namespace nvllm {
 namespace {
 
-bool is_state(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
+bool is_of_states(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
 
 }  // namespace
 
 bool have_states(std::span<const CacheLayout> groups) {
-    return std::ranges::any_of(groups, is_state);
+    return std::ranges::any_of(groups, is_of_states);
 }
 
 size_t DraftStates::journal_bytes(Model& model, const WorkerConfig& config,
@@ -41,7 +41,7 @@ DraftStates::DraftStates(Model& model, const WorkerConfig& config, std::vector<i
       journal_(device, journal_bytes(model, config, device)) {
     const std::vector<CacheLayout>& groups = model.kv_groups();
     for (size_t group = 0; group < groups.size(); ++group) {
-        if (is_state(groups[group])) state_groups_.push_back(group);
+        if (is_of_states(groups[group])) state_groups_.push_back(group);
     }
 }
 

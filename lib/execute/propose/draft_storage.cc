@@ -10,7 +10,7 @@
 namespace nvllm {
 namespace {
 
-bool is_state(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
+bool holds_states(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
 
 }  // namespace
 
@@ -18,14 +18,14 @@ std::vector<size_t> groups_of_target(std::span<const CacheLayout> target,
                                      std::span<const CacheLayout> drafts) {
     std::vector<size_t> found;
     for (const CacheLayout& group : drafts) {
-        if (is_state(group)) {
+        if (holds_states(group)) {
             throw Error(ErrorKind::bad_config,
                         "the draft model has layers with linear attention, and states are kept "
                         "for the model that it drafts for alone");
         }
         const auto with_window = [&](int64_t window) {
             return std::ranges::find_if(target, [&](const CacheLayout& of_target) {
-                return of_target.window == window && !is_state(of_target);
+                return of_target.window == window && !holds_states(of_target);
             });
         };
         auto place = with_window(group.window);
