@@ -361,8 +361,7 @@ TEST_CASE("loader: unknown and quantized models are refused before their weights
     llama.check_refused(ErrorKind::bad_data, {"mish", "gelu_new"});
     llama.config["hidden_act"] = "silu";
     llama.config["quantization_config"] = {{"quant_method", "exl2"}};
-    llama.check_refused(ErrorKind::bad_data,
-                        {"config.json", "exl2", "fp8, mxfp4 and modelopt"});
+    llama.check_refused(ErrorKind::bad_data, {"config.json", "exl2", "fp8, mxfp4 and modelopt"});
     llama.config["quantization_config"] = {{"quant_method", "awq"}};
     llama.refuses_quantized = true;
     llama.check_refused(ErrorKind::bad_data, {"--quantization none refuses"});
