@@ -29,9 +29,8 @@ struct PagedAttentionOptions {
     // int32 [rows of all trees], of each row the row of its sequence's tree that it follows, which
     // comes before it, or -1. A row then sees what was cached before the tree, the rows it descends
     // from, and itself. Sequences with trees of more than kMaxTreeRows rows are texts, and so is
-    // one where each row follows the one before. Causal attention; on a device without a
-    // window and chunks.
-    // data == nullptr: all are texts.
+    // one where each row follows the one before. Causal attention; on a device without a window and
+    // chunks. data == nullptr: all are texts.
     ConstTensorView parents = {};
     // int32 [sequences + 1]: where the rows of each sequence's tree begin in `parents`. They end
     // with the sequence; some of them may be cached already, and some queries may lie before them.

@@ -108,7 +108,7 @@ inline void check_scales(const Context& context, const ViewLayout& keys, bool ke
     }
 }
 
-// Values that are dimensions of keys are no device module's yet.
+// A device takes keys whose dimensions are values too up to the size that its module states.
 inline void check_keys_alone(const Context& context, int64_t head_dim, const char* op) {
     if (context.device.kind == DeviceKind::cpu || head_dim <= context.backend->max_latent_dim) {
         return;

@@ -116,8 +116,8 @@ void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayo
     if (device.is_cpu() || dtype_bytes(kv_dtype) > 1) return;
     const BackendTable& backend = *open_device(device.choice).backend();
     for (const CacheLayout& group : groups) {
-        const bool is_latent = group.kind == CacheLayout::Kind::latent;
-        if (!is_latent || kv_dtype != DType::i8 || group.head_dim <= backend.max_head_dim) continue;
+        if (!group.is_latent() || kv_dtype != DType::i8 || group.head_dim <= backend.max_head_dim)
+            continue;
         throw Error(ErrorKind::unavailable,
                     fmt::format("--kv-cache-dtype int8: {} keeps vectors of at most {} values so, "
                                 "and this model's have {}: use fp8",
@@ -131,20 +131,9 @@ void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayo
                             device.name, dtype_name(kv_dtype)));
 }
 
-bool has_kind(const std::vector<CacheLayout>& groups, CacheLayout::Kind kind) {
-    return std::ranges::any_of(groups,
-                               [&](const CacheLayout& group) { return group.kind == kind; });
-}
-
 void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
     if (device.is_cpu()) return;
     const BackendTable& backend = *open_device(device.choice).backend();
-    if (has_kind(groups, CacheLayout::Kind::latent) && backend.max_latent_dim == 0) {
-        throw Error(
-            ErrorKind::unavailable,
-            fmt::format("{} has no latent attention (MLA), which this model has: use --device cpu",
-                        device.name));
-    }
     if (have_states(groups) && backend.ops->linear_attention == nullptr) {
         throw Error(
             ErrorKind::unavailable,
@@ -152,8 +141,13 @@ void check_device_attends(const ChosenDevice& device, const std::vector<CacheLay
                         device.name));
     }
     for (const CacheLayout& group : groups) {
-        const bool is_latent = group.kind == CacheLayout::Kind::latent;
-        const int64_t most = is_latent ? backend.max_latent_dim : backend.max_head_dim;
+        if (group.is_latent() && backend.max_latent_dim == 0) {
+            throw Error(ErrorKind::unavailable,
+                        fmt::format("{} has no latent attention (MLA), which this model has: use "
+                                    "--device cpu",
+                                    device.name));
+        }
+        const int64_t most = group.is_latent() ? backend.max_latent_dim : backend.max_head_dim;
         if (most == 0 || group.head_dim <= most) continue;
         throw Error(ErrorKind::unavailable,
                     fmt::format("{} computes attention for heads of at most {} values, and this "

@@ -35,7 +35,7 @@ BatchBuilder::BatchBuilder(std::span<const CacheLayout> groups, int32_t block_si
       tables_(groups.size()),
       device_(device) {
     for (size_t group = 0; group < groups.size(); ++group) {
-        buffers_[group].is_state = groups[group].kind == CacheLayout::Kind::state;
+        buffers_[group].is_state = groups[group].is_state();
     }
     keep_staging_buffers(2);
 }

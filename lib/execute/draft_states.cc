@@ -10,14 +10,9 @@
 #include "lib/model/forward_pass.h"
 
 namespace nvllm {
-namespace {
-
-bool is_of_states(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
-
-}  // namespace
 
 bool have_states(std::span<const CacheLayout> groups) {
-    return std::ranges::any_of(groups, is_of_states);
+    return std::ranges::any_of(groups, &CacheLayout::is_state);
 }
 
 size_t DraftStates::journal_bytes(Model& model, const WorkerConfig& config,
@@ -41,7 +36,7 @@ DraftStates::DraftStates(Model& model, const WorkerConfig& config, std::vector<i
       journal_(device, journal_bytes(model, config, device)) {
     const std::vector<CacheLayout>& groups = model.kv_groups();
     for (size_t group = 0; group < groups.size(); ++group) {
-        if (is_of_states(groups[group])) state_groups_.push_back(group);
+        if (groups[group].is_state()) state_groups_.push_back(group);
     }
 }
 

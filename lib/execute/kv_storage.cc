@@ -27,7 +27,7 @@ std::vector<Tensor> reserve(const std::vector<CacheLayout>& groups,
     NVLLM_CHECK(groups.size() == num_blocks.size(), "one block count a cache group");
     std::vector<Tensor> pools;
     for (size_t g = 0; g < groups.size(); ++g) {
-        const bool is_state = groups[g].kind == CacheLayout::Kind::state;
+        const bool is_state = groups[g].is_state();
         const DType stored = is_state ? DType::f32 : dtype;
         const int64_t bytes =
             is_state ? groups[g].bytes_per_state() : groups[g].bytes_per_token(dtype) * block_size;
@@ -109,7 +109,7 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<CacheLayout>& groups
     for (size_t g = 0; g < groups.size(); ++g) {
         const CacheLayout& group = groups[g];
         const TensorView pool = pools_[g].mutable_view();
-        if (group.kind == CacheLayout::Kind::state) {
+        if (group.is_state()) {
             place_states(pool, group, static_cast<int32_t>(g), layers);
             continue;
         }
@@ -118,11 +118,10 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<CacheLayout>& groups
         int64_t first_scale = layer_values(group, block_size) * std::ssize(group.layers);
         for (const int32_t layer : group.layers) {
             KvLayer& place = layers.at(static_cast<size_t>(layer));
-            const bool is_latent = group.kind == CacheLayout::Kind::latent;
             const int64_t keys = int64_t{group.kv_heads} * group.head_dim * block_size;
             place.group = static_cast<int32_t>(g);
             place.keys = part_of(pool, first, keys_of(group, block_size));
-            if (!is_latent) {
+            if (!group.is_latent()) {
                 place.values =
                     part_of(pool, first + keys, {group.kv_heads, block_size, group.head_dim});
             }
@@ -132,7 +131,7 @@ std::vector<KvLayer> KvStorage::layers_of(const std::vector<CacheLayout>& groups
                 layer_scales(group, block_size) * static_cast<int64_t>(sizeof(float));
             place.key_scales = scales_of(pool, first_scale, group, block_size);
             first_scale += scale_bytes;
-            if (is_latent) continue;
+            if (group.is_latent()) continue;
             place.value_scales = scales_of(pool, first_scale, group, block_size);
             first_scale += scale_bytes;
         }

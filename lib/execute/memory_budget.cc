@@ -22,8 +22,6 @@ constexpr int64_t kSlotsOfSequence = 2;
 // Slots for checkpoints beside those that all sequences use, at most.
 constexpr int64_t kMostSpareSlots = 64;
 
-bool is_state(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
-
 int64_t ceil_divide(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 // Blocks that sequences of one length need in one group: each its own, and some that belong to
@@ -38,7 +36,7 @@ struct GroupNeed {
 
 // A window keeps what it sees, which may begin with a block's last position.
 GroupNeed group_need(const MemoryRequest& request, const CacheLayout& group, int64_t length) {
-    if (is_state(group)) return {kSlotsOfSequence, 0};
+    if (group.is_state()) return {kSlotsOfSequence, 0};
     const int64_t all = ceil_divide(length, request.block_size);
     if (group.window == 0) return {all, 0};
     const int64_t each = std::min(all, ceil_divide(group.window, request.block_size) + 1);
@@ -53,7 +51,7 @@ int64_t token_bytes(const CacheLayout& group, DType kv_dtype, std::span<const in
 
 // A block of a group with states is a slot.
 uint64_t block_bytes(const MemoryRequest& request, size_t group) {
-    if (is_state(request.groups[group])) {
+    if (request.groups[group].is_state()) {
         return static_cast<uint64_t>(request.groups[group].bytes_per_state());
     }
     return static_cast<uint64_t>(token_bytes(request.groups[group], request.kv_dtype,
@@ -65,7 +63,7 @@ uint64_t block_bytes(const MemoryRequest& request, size_t group) {
 uint64_t bytes_of_blocks(const MemoryRequest& request, int64_t length, int64_t sequences) {
     uint64_t total = 0;
     for (size_t index = 0; index < request.groups.size(); ++index) {
-        if (is_state(request.groups[index])) continue;
+        if (request.groups[index].is_state()) continue;
         const GroupNeed need = group_need(request, request.groups[index], length);
         total += block_bytes(request, index) * static_cast<uint64_t>(need.blocks(sequences));
     }
@@ -106,7 +104,7 @@ uint64_t sequence_bytes(const MemoryRequest& request, int64_t length) {
 bool blocks_suffice(const MemoryRequest& request, int64_t length, int64_t sequences) {
     return !request.max_blocks ||
            std::ranges::all_of(request.groups, [&](const CacheLayout& group) {
-               return is_state(group) ||
+               return group.is_state() ||
                       group_need(request, group, length).blocks(sequences) <= *request.max_blocks;
            });
 }
@@ -117,7 +115,7 @@ double concurrency_of_blocks(const MemoryRequest& request, int64_t length) {
     if (!request.max_blocks) return most;
     const double blocks = *request.max_blocks;
     for (const CacheLayout& group : request.groups) {
-        if (is_state(group)) continue;
+        if (group.is_state()) continue;
         const GroupNeed need = group_need(request, group, length);
         const auto one = static_cast<double>(need.blocks(1));
         const auto shared = static_cast<double>(need.shared);
@@ -199,7 +197,7 @@ int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t
 std::string describe_few_blocks(const MemoryRequest& request, int64_t wanted, int64_t fits) {
     int64_t needed = 0;
     for (const CacheLayout& group : request.groups) {
-        if (is_state(group)) continue;
+        if (group.is_state()) continue;
         needed = std::max(needed, group_need(request, group, wanted).blocks(1));
     }
     return fmt::format(
@@ -324,7 +322,7 @@ void divide_blocks(const MemoryRequest& request, MemoryPlan& plan) {
         const GroupNeed need = group_need(request, request.groups[index], plan.max_model_len);
         const auto own =
             static_cast<int64_t>(plan.max_concurrency * static_cast<double>(need.each));
-        const bool has_slots = is_state(request.groups[index]);
+        const bool has_slots = request.groups[index].is_state();
         const auto blocks =
             has_slots ? num_slots(request, plan.kv_budget_bytes, plan.max_model_len)
                       : std::max(std::min(own + need.shared, most_blocks(request)), need.blocks(1));
@@ -457,8 +455,8 @@ int64_t MemoryPlan::bytes_per_token(size_t group) const {
 std::vector<uint64_t> MemoryPlan::block_bytes() const {
     std::vector<uint64_t> bytes;
     for (size_t group = 0; group < groups.size(); ++group) {
-        const int64_t of_block = is_state(groups[group]) ? groups[group].bytes_per_state()
-                                                         : bytes_per_token(group) * block_size;
+        const int64_t of_block = groups[group].is_state() ? groups[group].bytes_per_state()
+                                                          : bytes_per_token(group) * block_size;
         bytes.push_back(static_cast<uint64_t>(of_block));
     }
     return bytes;

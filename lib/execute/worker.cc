@@ -31,7 +31,7 @@ std::vector<int32_t> all_blocks(const std::vector<CacheLayout>& groups, const Wo
                                 const ComputeDevice& device) {
     std::vector<int32_t> num_blocks = with_filler_block(config, device);
     for (size_t group = 0; group < groups.size(); ++group) {
-        if (groups[group].kind != CacheLayout::Kind::state) continue;
+        if (!groups[group].is_state()) continue;
         num_blocks[group] += config.num_draft_states;
     }
     return num_blocks;

@@ -13,15 +13,9 @@
 namespace nvllm {
 namespace {
 
-bool same_geometry(const CacheLayout& one, const CacheLayout& other) {
-    return one.layers == other.layers && one.kv_heads == other.kv_heads &&
-           one.head_dim == other.head_dim && one.window == other.window && one.kind == other.kind &&
-           one.state_bytes == other.state_bytes && one.value_dim == other.value_dim;
-}
-
 void check_as_planned(const std::filesystem::path& directory, const std::vector<CacheLayout>& found,
                       const std::vector<CacheLayout>& planned, bool is_same = true) {
-    if (is_same && std::ranges::equal(found, planned, same_geometry)) return;
+    if (is_same && found == planned) return;
     throw Error(ErrorKind::bad_data,
                 fmt::format("{}: another model than the one this engine was started with; start it "
                             "anew",

@@ -24,7 +24,7 @@ DryBatch::DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, int64
 }
 
 void DryBatch::add(const CacheLayout& group, int64_t tokens) {
-    if (group.kind == CacheLayout::Kind::state) {
+    if (group.is_state()) {
         add_states(group, tokens);
         return;
     }
@@ -36,7 +36,7 @@ void DryBatch::add(const CacheLayout& group, int64_t tokens) {
     for (const int32_t layer : group.layers) {
         KvLayer& storage = kv_.at(static_cast<size_t>(layer));
         storage.keys = keys;
-        if (group.kind != CacheLayout::Kind::latent) storage.values = values;
+        if (!group.is_latent()) storage.values = values;
         storage.group = static_cast<int32_t>(tables_.size());
     }
     tables_.push_back({dry_.view(DType::i32, {tokens, 1}), dry_.view(DType::i64, {tokens})});

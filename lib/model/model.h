@@ -36,16 +36,26 @@ struct CacheLayout {
     int64_t state_bytes = 0;
     int32_t value_dim = 0;  // 0 unless kind is latent; kv_heads is 1 then
 
+    bool is_state() const { return kind == Kind::state; }
+    bool is_latent() const { return kind == Kind::latent; }
     // Vectors of head_dim that one layer stores of a token.
-    int64_t vectors() const { return kind == Kind::latent ? kv_heads : 2 * int64_t{kv_heads}; }
+    int64_t vectors() const { return is_latent() ? kv_heads : 2 * int64_t{kv_heads}; }
     // Bytes of one token with the scales of its type, all layers of the group; 0 for states.
     int64_t bytes_per_token(DType dtype) const {
-        if (kind == Kind::state) return 0;
+        if (is_state()) return 0;
         return static_cast<int64_t>(layers.size()) * vectors() *
                ops::kv_head_bytes(dtype, head_dim);
     }
     // Bytes of one sequence that do not grow with it, all layers of the group.
     int64_t bytes_per_state() const { return static_cast<int64_t>(layers.size()) * state_bytes; }
+
+    bool operator==(const CacheLayout&) const = default;
+    // Equal but for which layers.
+    bool same_geometry(const CacheLayout& other) const {
+        CacheLayout mine = *this;
+        mine.layers = other.layers;
+        return mine == other;
+    }
 };
 
 // Of the entries of ForwardContext::kv, some of which may belong to no group.
@@ -72,8 +82,7 @@ struct GroupTables {
 };
 
 // What each row of the batch has besides its token. Views of int32 [tokens] but for trees; those
-// without data
-// mean the same for all rows.
+// without data mean the same for all rows.
 struct RowAttributes {
     ConstTensorView positions;     // in the text; rows of a draft tree count from its root
     ConstTensorView rope_choices;  // see Rotary::cos_sin(); without data: 0

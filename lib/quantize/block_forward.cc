@@ -25,7 +25,7 @@ int32_t blocks_for(int64_t tokens) {
 std::vector<int32_t> blocks_of_groups(const Model& model, int64_t tokens) {
     std::vector<int32_t> blocks;
     for (const CacheLayout& group : model.kv_groups()) {
-        blocks.push_back(group.kind == CacheLayout::Kind::state ? 1 : blocks_for(tokens));
+        blocks.push_back(group.is_state() ? 1 : blocks_for(tokens));
     }
     return blocks;
 }

@@ -1,11 +1,8 @@
 """Ids, logprobs and texts are the same bit for bit with proposed tokens and without, whatever else happens."""
 
-import array
 import json
-import math
 import os
 import pathlib
-import random
 import re
 import signal
 import tempfile
@@ -63,34 +60,6 @@ def essence(answers):
 def config(count, method="ngram", **others):
     """Always as many as are proposed, after a single equal token: many are wrong."""
     return json.dumps({"method": method, "num_speculative_tokens": count, "prompt_lookup_min": 1, "adaptive": False, **others})
-
-
-def write_next_token_layer(folder):
-    """A random one in MiMo's layout, with the hidden size and the vocabulary of the model under test."""
-    hidden, inner, heads, kv_heads, width, vocabulary = 256, 64, 2, 1, 64, 2048
-    name = "model.mtp_layers.0"
-    shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "lm_head.weight": (vocabulary, hidden), f"{name}.input_proj.weight": (hidden, 2 * hidden),
-              f"{name}.self_attn.o_proj.weight": (hidden, heads * width), f"{name}.mlp.down_proj.weight": (hidden, inner)}
-    shapes |= {f"{name}.mlp.{part}_proj.weight": (inner, hidden) for part in ("gate", "up")}
-    for part, rows in (("q", heads * width), ("k", kv_heads * width), ("v", kv_heads * width)):
-        shapes |= {f"{name}.self_attn.{part}_proj.weight": (rows, hidden), f"{name}.self_attn.{part}_proj.bias": (rows,)}
-    shapes |= {f"{name}.{norm}.weight": (hidden,) for norm in ("input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm",
-                                                               "final_layernorm")}
-    source, header, data = random.Random(5), {}, b""
-    for tensor, shape in shapes.items():
-        # Of bfloat16 the sign and the fraction are random: from 1/16 to 1/8, and 1 in norms.
-        count = math.prod(shape)
-        values = [0x3F80] * count if "layernorm" in tensor else [0x3D80 | bits & 0x807F for bits in array.array("H", source.randbytes(2 * count))]
-        header[tensor] = {"dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + 2 * count]}
-        data += array.array("H", values).tobytes()
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
-    (folder / "config.json").write_text(json.dumps({
-        "architectures": ["MiMoForCausalLM"], "model_type": "mimo", "hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": 4,
-        "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": width, "vocab_size": vocabulary, "attention_bias": True,
-        "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False,
-        "num_nextn_predict_layers": 1, "torch_dtype": "bfloat16"}))
 
 
 def sequence_steps(steps):
@@ -193,13 +162,9 @@ class Speculation(unittest.TestCase):
             self.assertEqual(essence(run_jsonl(made, "--speculative-config", tree, model=STORIES260K)), plain, name)
 
     def test_next_token_layer(self):
-        with tempfile.TemporaryDirectory() as folder:
-            write_next_token_layer(pathlib.Path(folder))
-            self.drafted("--speculative-config", config(3, "mtp", model=folder))
-            self.drafted("--speculative-config", config(2, "mtp", model=folder, tree_width=3), "--max-num-seqs", "3",
-                         "--block-size", "1")
-            self.drafted("--speculative-config", config(2, "mtp", model=folder), "--max-num-seqs", "3", "--prefill-chunk-size", "7",
-                         "--block-size", "4")
+        for settings, arguments in (({"tree_width": 3}, ("--max-num-seqs", "3", "--block-size", "1")),
+                                    ({}, ("--max-num-seqs", "3", "--prefill-chunk-size", "7", "--block-size", "4"))):
+            self.drafted("--speculative-config", config(2, "mtp", model=TRAINED["mtp"], **settings), *arguments)
 
     def test_trained_heads(self):
         plain = sequence_steps(self.steps_with())

@@ -82,7 +82,7 @@ void add_groups(const MemoryPlan& plan, view::TextSheet& sheet) {
         {"layers", "kv heads", "head dim", "window", "bytes a token", "blocks", "size"}};
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         const CacheLayout& group = plan.groups[g];
-        if (group.kind == CacheLayout::Kind::state) {
+        if (group.is_state()) {
             rows.push_back({std::to_string(group.layers.size()), "states", "", "",
                             with_separators(group.bytes_per_state()) + " a slot",
                             with_separators(plan.num_blocks[g]) + " slots",

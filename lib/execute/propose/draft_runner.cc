@@ -270,7 +270,7 @@ void DraftRunner::lengthen_tables(Chain& chain, size_t index) const {
     const std::vector<CacheLayout>& groups = target_.kv_groups();
     const auto suffices = [&](size_t group) {
         // A state is in one slot, and drafts have none.
-        return groups[group].kind == CacheLayout::Kind::state || own[group].size() >= needed;
+        return groups[group].is_state() || own[group].size() >= needed;
     };
     for (size_t group = 0; group < own.size(); ++group) {
         if (suffices(group)) continue;

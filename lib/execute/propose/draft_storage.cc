@@ -8,24 +8,19 @@
 #include "kernels/error.h"
 
 namespace nvllm {
-namespace {
-
-bool holds_states(const CacheLayout& group) { return group.kind == CacheLayout::Kind::state; }
-
-}  // namespace
 
 std::vector<size_t> groups_of_target(std::span<const CacheLayout> target,
                                      std::span<const CacheLayout> drafts) {
     std::vector<size_t> found;
     for (const CacheLayout& group : drafts) {
-        if (holds_states(group)) {
+        if (group.is_state()) {
             throw Error(ErrorKind::bad_config,
                         "the draft model has layers with linear attention, and states are kept "
                         "for the model that it drafts for alone");
         }
         const auto with_window = [&](int64_t window) {
             return std::ranges::find_if(target, [&](const CacheLayout& of_target) {
-                return of_target.window == window && !holds_states(of_target);
+                return of_target.window == window && !of_target.is_state();
             });
         };
         auto place = with_window(group.window);

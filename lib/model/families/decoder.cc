@@ -39,16 +39,10 @@ CacheLayout attention_layout(const DecoderBlock& block) {
     return layout;
 }
 
-bool have_one_geometry(const CacheLayout& one, const CacheLayout& other) {
-    return one.kind == other.kind && one.window == other.window && one.kv_heads == other.kv_heads &&
-           one.head_dim == other.head_dim && one.value_dim == other.value_dim &&
-           one.state_bytes == other.state_bytes;
-}
-
 // Into the group of its geometry.
 void add_layer(const CacheLayout& layout, int32_t layer, std::vector<CacheLayout>& groups) {
     auto group = std::ranges::find_if(
-        groups, [&](const CacheLayout& known) { return have_one_geometry(known, layout); });
+        groups, [&](const CacheLayout& known) { return known.same_geometry(layout); });
     if (group == groups.end()) group = groups.insert(groups.end(), layout);
     group->layers.push_back(layer);
 }
@@ -65,9 +59,8 @@ std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
         if (!block.state_layer) continue;
         add_layer(state_layout(*block.state_layer), block.state_index.value_or(layer), groups);
     }
-    std::stable_partition(groups.begin(), groups.end(), [](const CacheLayout& group) {
-        return group.kind != CacheLayout::Kind::state;
-    });
+    std::stable_partition(groups.begin(), groups.end(),
+                          [](const CacheLayout& group) { return !group.is_state(); });
     return groups;
 }
 

@@ -36,7 +36,7 @@ class Driver {
             for (const int32_t layer : groups[group].layers) {
                 KvLayer& kv = layers_[static_cast<size_t>(layer)];
                 kv.group = static_cast<int32_t>(group);
-                if (groups[group].kind == CacheLayout::Kind::state) {
+                if (groups[group].is_state()) {
                     // A sequence's slot has the number of its first block.
                     constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
                     kv.state =
@@ -45,7 +45,7 @@ class Driver {
                 }
                 kv.keys = storage(kv_dtype, {num_blocks_, groups[group].kv_heads,
                                              groups[group].head_dim, block_size_});
-                if (groups[group].kind == CacheLayout::Kind::latent) continue;
+                if (groups[group].is_latent()) continue;
                 kv.values = storage(kv_dtype, {num_blocks_, groups[group].kv_heads, block_size_,
                                                groups[group].head_dim});
             }

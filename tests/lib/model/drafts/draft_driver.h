@@ -26,7 +26,7 @@ class DraftDriver {
         for (int32_t layer = 0; layer < head.num_blocks(); ++layer) {
             KvLayer kv;
             kv.keys = storage({kBlocks, group.kv_heads, group.head_dim, kBlockSize});
-            if (group.kind != CacheLayout::Kind::latent) {
+            if (!group.is_latent()) {
                 kv.values = storage({kBlocks, group.kv_heads, kBlockSize, group.head_dim});
             }
             layers_.push_back(kv);
