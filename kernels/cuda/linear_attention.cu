@@ -94,18 +94,21 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
 
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
-    gates_kernel(Rows<const T> a, Rows<const T> b, bool has_b, const float* __restrict__ a_log,
-                 const float* __restrict__ dt_bias, float least_step, float* decay, float* update) {
+    gates_kernel(Rows<const T> a, Rows<const T> b, bool has_b, int64_t decays,
+                 const float* __restrict__ a_log, const float* __restrict__ dt_bias,
+                 float least_step, float* decay, float* update) {
     gpu::wait_for_work_before();
-    const int64_t heads = a.layout.width;
-    const int64_t head = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
-    if (head >= heads) return;
+    const int64_t width = a.layout.width;
+    const int64_t gate = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+    if (gate >= width) return;
     const int64_t token = blockIdx.x;
-    const float x = gpu::to_float(a.row(token)[head]) + dt_bias[head];
+    const int64_t head = gate / decays;
+    const float x = gpu::to_float(a.row(token)[gate]) + dt_bias[gate];
     float step = x > 20.0f ? x : log1pf(expf(x));
     if (step < least_step) step = least_step;
-    decay[token * heads + head] = expf(-expf(a_log[head]) * step);
-    update[token * heads + head] =
+    decay[token * width + gate] = expf(-expf(a_log[head]) * step);
+    if (gate % decays != 0) return;
+    update[token * (width / decays) + head] =
         has_b ? 1.0f / (1.0f + expf(-gpu::to_float(b.row(token)[head]))) : step;
 }
 
@@ -155,7 +158,7 @@ __device__ __forceinline__ void for_each_dimension(int64_t count, const Body& bo
     }
 }
 
-template <typename T>
+template <typename T, bool by_dimension>
 __global__ void __launch_bounds__(kColumns)
     rule_kernel(RuleInput<T> input, Sequences sequences, float* states, int64_t state_stride,
                 Heads<T> out) {
@@ -175,18 +178,22 @@ __global__ void __launch_bounds__(kColumns)
     for (int64_t token = sequences.begin(sequence); token < sequences.end(sequence); ++token) {
         const T* const query = input.queries.at(token, key_head);
         const T* const key = input.keys.at(token, key_head);
-        const float decay = input.decay[token * input.heads + head];
-        const float update = input.update[token * input.heads + head];
+        const int64_t gate = token * input.heads + head;
+        const float* const decays = input.decay + (by_dimension ? gate * input.key_dim : gate);
+        const float update = input.update[gate];
         float sums[kSums] = {};
         if (input.is_delta) {
             for_each_dimension(input.key_dim, [&](int64_t i, int sum) {
-                sums[sum] = gpu::fma(gpu::to_float(key[i]), state[i * width], sums[sum]);
+                const float k = gpu::to_float(key[i]);
+                sums[sum] = gpu::fma(by_dimension ? k * decays[i] : k, state[i * width], sums[sum]);
             });
         }
         const float value = gpu::to_float(input.values.at(token, head)[column]);
-        const float change = update * (value - decay * total(sums));
+        const float expected = by_dimension ? total(sums) : decays[0] * total(sums);
+        const float change = update * (value - expected);
         for (float& sum : sums) sum = 0.0f;
         for_each_dimension(input.key_dim, [&](int64_t i, int sum) {
+            const float decay = decays[by_dimension ? i : 0];
             const float next = gpu::fma(gpu::to_float(key[i]), change, decay * state[i * width]);
             state[i * width] = next;
             sums[sum] = gpu::fma(gpu::to_float(query[i]), next, sums[sum]);
@@ -247,8 +254,8 @@ void state_gates(const Context& context, const ConstTensorView& a, const ConstTe
                         .stream = context.stream,
                         .overlaps = true},
             rows_of<T>(a), b.rank > 0 ? rows_of<T>(b) : rows_of<T>(a), b.rank > 0,
-            weights.a_log.as<float>(), weights.dt_bias.as<float>(), weights.least_step,
-            decay.as<float>(), update.as<float>());
+            a.dim(1) / weights.a_log.dim(0), weights.a_log.as<float>(), weights.dt_bias.as<float>(),
+            weights.least_step, decay.as<float>(), update.as<float>());
     });
 }
 
@@ -270,7 +277,8 @@ void linear_attention(const Context& context, const ops::LinearAttentionInput& i
                                    heads / input.keys.dim(1),
                                    states.dim(2),
                                    states.dim(3)};
-        gpu::launch(rule_kernel<T>,
+        const auto kernel = input.decay.rank == 3 ? rule_kernel<T, true> : rule_kernel<T, false>;
+        gpu::launch(kernel,
                     gpu::Launch{.grid = {static_cast<uint32_t>(sequences.count * heads),
                                          blocks_for(states.dim(3), kColumns)},
                                 .block = {kColumns},

@@ -23,10 +23,10 @@ void check_state_rows(const Context& context, const StateRows& rows, const char*
     check_device(context, rows.slots, op);
 }
 
-void check_gates(const Context& context, const ViewLayout& gates, int64_t tokens, int64_t heads,
+void check_gates(const Context& context, const ViewLayout& gates, int64_t tokens, int64_t width,
                  const char* op) {
     NVLLM_CHECK(gates.dtype == DType::f32 && gates.rank == 2 && gates.dim(0) == tokens &&
-                    gates.dim(1) == heads && gates.contiguous(),
+                    gates.dim(1) == width && gates.contiguous(),
                 std::string(op) + ": gates " + gates.describe());
     check_device(context, gates, op);
 }
@@ -72,12 +72,15 @@ void state_gates(const Context& context, const ConstTensorView& a, const ConstTe
     const BackendOps* device = module_ops(context, kOp);
     check_rows(context, a, 2, kOp);
     if (b.rank > 0) check_rows(context, b, 2, kOp);
-    NVLLM_CHECK(a.rank == 2 && (b.rank == 0 || same_rows(a, b)),
+    const int64_t heads = weights.a_log.dim(0);
+    const bool fits = b.rank == 0 ? a.dim(1) == heads
+                                  : b.dtype == a.dtype && b.dim(0) == a.dim(0) && b.dim(1) == heads;
+    NVLLM_CHECK(a.rank == 2 && heads > 0 && a.dim(1) % heads == 0 && fits,
                 std::string(kOp) + ": " + a.describe() + " beside " + b.describe());
-    check_vector(context, weights.a_log, DType::f32, a.dim(1), kOp);
+    check_vector(context, weights.a_log, DType::f32, heads, kOp);
     check_vector(context, weights.dt_bias, DType::f32, a.dim(1), kOp);
     check_gates(context, decay, a.dim(0), a.dim(1), kOp);
-    check_gates(context, update, a.dim(0), a.dim(1), kOp);
+    check_gates(context, update, a.dim(0), heads, kOp);
     run_unless_dry(context, optional_op(device, &BackendOps::state_gates, &cpu::state_gates, kOp),
                    a, b, weights, decay, update);
 }
@@ -97,7 +100,13 @@ void linear_attention(const Context& context, const LinearAttentionInput& input,
                     heads % input.keys.dim(1) == 0,
                 std::string(kOp) + ": " + input.keys.describe() + " beside " +
                     input.values.describe() + " to " + out.describe());
-    check_gates(context, input.decay, out.dim(0), heads, kOp);
+    const ConstTensorView& decay = input.decay;
+    const bool by_dimension = decay.rank == 3;
+    NVLLM_CHECK(!by_dimension || (decay.dim(1) == heads && decay.dim(2) == input.keys.dim(2)),
+                std::string(kOp) + ": gates " + decay.describe());
+    const int64_t decays = by_dimension ? heads * decay.dim(2) : heads;
+    check_gates(context, by_dimension ? decay.reshaped({decay.dim(0), decays}) : decay, out.dim(0),
+                decays, kOp);
     check_gates(context, input.update, out.dim(0), heads, kOp);
     if (input.skip.rank > 0) check_vector(context, input.skip, DType::f32, heads, kOp);
     check_states(context, states, kOp);

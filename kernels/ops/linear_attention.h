@@ -41,14 +41,15 @@ void l2_norm(const Context& context, const ConstTensorView& x, float epsilon, fl
 
 struct GateWeights {
     ConstTensorView a_log;    // float32 [heads]
-    ConstTensorView dt_bias;  // alike
+    ConstTensorView dt_bias;  // float32 [heads * n], of a head's n decays
     float least_step = 0.0f;
 };
 
-// The gates of linear attention, both float32 [tokens, heads], contiguous:
+// The gates of linear attention, float32, contiguous:
 // step = max(log(1 + exp(a + dt_bias)), least_step), decay = exp(-exp(a_log) * step),
-// update = 1 / (1 + exp(-b)), or the step where b is of rank 0.
-// a, b: activations [tokens, heads], of one type, rows may be strided.
+// update = 1 / (1 + exp(-b)), or the step where b is of rank 0, which it may be where n is 1.
+// a: activations [tokens, heads * n], as decay; b: [tokens, heads], as update, of the type of a.
+// Rows of a and b may be strided.
 void state_gates(const Context& context, const ConstTensorView& a, const ConstTensorView& b,
                  const GateWeights& weights, const TensorView& decay, const TensorView& update);
 
@@ -56,8 +57,8 @@ struct LinearAttentionInput {
     ConstTensorView queries;  // activations [tokens, key_heads, key_dim], rows may be strided
     ConstTensorView keys;     // alike
     ConstTensorView values;   // activations [tokens, heads, value_dim], rows may be strided
-    ConstTensorView decay;    // float32 [tokens, heads]
-    ConstTensorView update;   // alike
+    ConstTensorView decay;    // float32 [tokens, heads], or [tokens, heads, key_dim]
+    ConstTensorView update;   // float32 [tokens, heads]
     bool is_delta = true;     // by the delta rule, or by addition
     ConstTensorView skip;     // float32 [heads]; of rank 0: of zeros
 };
@@ -65,7 +66,8 @@ struct LinearAttentionInput {
 // For each token and head, with S [key_dim, value_dim] the head's state and q, k of key head
 // head / (heads / key_heads):
 //   S = decay * S;  S = S + k (update * (v - e))ᵀ;  out = Sᵀ q + skip * v
-// where e = Sᵀ k by the delta rule and 0 by addition.
+// where e = Sᵀ k by the delta rule and 0 by addition, and a decay is of the head, or one of each
+// dimension of its keys (Kimi Linear, Moonshot AI 2025).
 // states: float32 [slots, heads, key_dim, value_dim], slots may be strided; out: activations
 // [tokens, heads, value_dim], rows may be strided. heads is a multiple of key_heads.
 void linear_attention(const Context& context, const LinearAttentionInput& input,

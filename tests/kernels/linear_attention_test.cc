@@ -14,7 +14,10 @@ namespace {
 
 struct Sizes {
     int64_t key_heads, heads, key_dim, value_dim, taps;
-    bool is_delta = true;  // else by addition, with what Mamba-2 adds
+    bool is_delta = true;       // else by addition, with what Mamba-2 adds
+    bool by_dimension = false;  // a decay of each dimension of the keys
+
+    int64_t decays() const { return by_dimension ? heads * key_dim : heads; }
 };
 
 constexpr int64_t kSlots = 4;
@@ -29,7 +32,7 @@ struct Inputs {
         queries = random.values(tokens * s.key_heads * s.key_dim);
         keys = random.values(tokens * s.key_heads * s.key_dim, 0.3f);
         values = random.values(tokens * s.heads * s.value_dim);
-        decay = random.values(tokens * s.heads);
+        decay = random.values(tokens * s.decays());
         update = random.values(tokens * s.heads);
         bias = random.values(channels());
         skip = random.values(s.heads);
@@ -85,8 +88,10 @@ Outputs run(testing::Machine& machine, Inputs& in, int64_t step, int32_t slot) {
             {part(in.queries, {count, s.key_heads, s.key_dim}, keys),
              part(in.keys, {count, s.key_heads, s.key_dim}, keys),
              part(in.values, {count, s.heads, s.value_dim}, s.heads * s.value_dim),
-             part(in.decay, {count, s.heads}, s.heads), part(in.update, {count, s.heads}, s.heads),
-             s.is_delta, s.is_delta ? ConstTensorView{} : testing::view(in.skip, {s.heads})},
+             s.by_dimension ? part(in.decay, {count, s.heads, s.key_dim}, s.decays())
+                            : part(in.decay, {count, s.heads}, s.heads),
+             part(in.update, {count, s.heads}, s.heads), s.is_delta,
+             s.is_delta ? ConstTensorView{} : testing::view(in.skip, {s.heads})},
             rows, states, part(out.attended, {count, s.heads, s.value_dim}, s.heads * s.value_dim));
     }
     return out;
@@ -129,7 +134,8 @@ std::vector<double> expected_attention(const Inputs& in) {
                     static_cast<size_t>((token * s.heads + head) * s.value_dim + column);
                 double expected = 0;
                 for (size_t i = 0; i < state.size(); ++i) {
-                    state[i] *= in.decay[gate];
+                    state[i] *= s.by_dimension ? in.decay[gate * static_cast<size_t>(s.key_dim) + i]
+                                               : in.decay[gate];
                     if (s.is_delta) expected += state[i] * in.keys[at + i];
                 }
                 if (!s.is_delta) {
@@ -153,9 +159,16 @@ bool all_close(const std::vector<float>& got, const std::vector<double>& expecte
     return got.size() == expected.size();
 }
 
-constexpr Sizes kSizes[] = {{1, 1, 1, 1, 2},        {2, 4, 8, 8, 4},  {2, 6, 5, 12, 3},
-                            {1, 2, 16, 33, 4},      {2, 2, 7, 70, 4}, {1, 3, 8, 16, 4, false},
-                            {2, 4, 5, 37, 3, false}};
+constexpr Sizes kSizes[] = {{1, 1, 1, 1, 2},
+                            {2, 4, 8, 8, 4},
+                            {2, 6, 5, 12, 3},
+                            {1, 2, 16, 33, 4},
+                            {2, 2, 7, 70, 4},
+                            {1, 3, 8, 16, 4, false},
+                            {2, 4, 5, 37, 3, false},
+                            {2, 4, 5, 37, 3, true, true},
+                            {3, 3, 16, 16, 4, true, true},
+                            {1, 2, 7, 9, 2, false, true}};
 
 }  // namespace
 
@@ -262,6 +275,31 @@ TEST_CASE("l2_norm and the gates of linear attention match double precision") {
         CHECK(testing::close(decay[i], std::exp(-std::exp(double{a_log[i % 2]}) * step), 1e-5));
     }
     CHECK(update[0] > steps[0]);
+}
+
+TEST_CASE("a head may have several decays and one update") {
+    testing::Machine machine;
+    constexpr int64_t kTokens = 3, kHeads = 2, kDecays = 5, kWidth = kHeads * kDecays;
+    std::vector<float> a = testing::Random(3).values(kTokens * kWidth, 4.0f);
+    std::vector<float> b = testing::Random(4).values(kTokens * kHeads);
+    std::vector<float> a_log = {0.5f, -1.0f}, dt_bias = testing::Random(5).values(kWidth);
+    std::vector<float> decay(a.size()), update(b.size());
+    const auto make = [&](const ConstTensorView& of_updates) {
+        ops::state_gates(machine.context(), testing::view(a, {kTokens, kWidth}), of_updates,
+                         {testing::view(a_log, {kHeads}), testing::view(dt_bias, {kWidth})},
+                         testing::view(decay, {kTokens, kWidth}),
+                         testing::view(update, {kTokens, kHeads}));
+    };
+    make(testing::view(b, {kTokens, kHeads}));
+    for (size_t i = 0; i < a.size(); ++i) {
+        const double step = std::log1p(std::exp(double{a[i]} + dt_bias[i % kWidth]));
+        const size_t head = i % kWidth / kDecays;
+        CHECK(testing::close(decay[i], std::exp(-std::exp(double{a_log[head]}) * step), 1e-5));
+    }
+    for (size_t i = 0; i < b.size(); ++i) {
+        CHECK(testing::close(update[i], 1 / (1 + std::exp(-double{b[i]})), 4e-6));
+    }
+    CHECK_THROWS_AS(make({}), Error);
 }
 
 TEST_CASE("copy keeps bits of rows with gaps between them") {

@@ -113,18 +113,24 @@ void state_gates(const Context& context, const ConstTensorView& a, const ConstTe
                  const TensorView& update) {
     // An exponential costs as much as some ten other values.
     constexpr int64_t kCost = 32;
-    const int64_t heads = a.dim(1);
-    parallel_rows(context, a.dim(0), heads * kCost, [&](int64_t token) {
+    const int64_t heads = weights.a_log.dim(0);
+    const int64_t width = a.dim(1);
+    const int64_t decays = width / heads;
+    const bool has_updates = b.rank > 0;
+    parallel_rows(context, a.dim(0), width * kCost, [&](int64_t token) {
         const float* const a_row = a.as<float>() + token * a.stride(0);
-        const float* const b_row = b.rank > 0 ? b.as<float>() + token * b.stride(0) : nullptr;
+        float* const update_row = update.as<float>() + token * heads;
+        for (int64_t i = 0; i < width; ++i) {
+            const float step = std::max(
+                log_of_one_plus_exp(a_row[i] + weights.dt_bias.as<float>()[i]), weights.least_step);
+            decay.as<float>()[token * width + i] =
+                std::exp(-std::exp(weights.a_log.as<float>()[i / decays]) * step);
+            if (!has_updates) update_row[i] = step;
+        }
+        if (!has_updates) return;
+        const float* const b_row = b.as<float>() + token * b.stride(0);
         for (int64_t head = 0; head < heads; ++head) {
-            const float step =
-                std::max(log_of_one_plus_exp(a_row[head] + weights.dt_bias.as<float>()[head]),
-                         weights.least_step);
-            decay.as<float>()[token * heads + head] =
-                std::exp(-std::exp(weights.a_log.as<float>()[head]) * step);
-            update.as<float>()[token * heads + head] =
-                b_row == nullptr ? step : 1.0f / (1.0f + std::exp(-b_row[head]));
+            update_row[head] = 1.0f / (1.0f + std::exp(-b_row[head]));
         }
     });
 }
@@ -136,6 +142,7 @@ void linear_attention(const Context& context, const ops::LinearAttentionInput& i
     const int64_t value_dim = states.dim(3);
     const int64_t heads_per_key = heads / input.keys.dim(1);
     const int64_t parts = divided_up(value_dim, kColumns);
+    const int64_t decays = input.decay.rank == 3 ? key_dim : 1;  // of a head
     const auto kernel = kernels().linear_attention;
     const auto compute = [&](int64_t item) {
         const int64_t first = item % parts * kColumns;
@@ -156,9 +163,12 @@ void linear_attention(const Context& context, const ops::LinearAttentionInput& i
         columns.key_stride = input.keys.stride(0);
         columns.values = from(input.values, head, first);
         columns.value_stride = input.values.stride(0);
-        columns.decay = input.decay.as<float>() + sequence.begin * heads + head;
-        columns.update = input.update.as<float>() + sequence.begin * heads + head;
-        columns.gate_stride = heads;
+        const int64_t first_gate = sequence.begin * heads + head;
+        columns.decay = input.decay.as<float>() + first_gate * decays;
+        columns.decay_stride = heads * decays;
+        columns.by_dimension = input.decay.rank == 3;
+        columns.update = input.update.as<float>() + first_gate;
+        columns.update_stride = heads;
         columns.is_delta = input.is_delta;
         columns.skip = input.skip.rank > 0 ? input.skip.as<float>()[head] : 0.0f;
         columns.state = states.as<float>() + sequence.slot * states.stride(0) +

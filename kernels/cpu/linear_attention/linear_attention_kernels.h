@@ -41,24 +41,35 @@ struct LinearAttentionKernels {
     }
 
     static void linear_attention(const LinearAttentionColumns& columns) {
-        int64_t first = 0;
-        for (; first + kVectors * L <= columns.columns; first += kVectors * L) {
-            rule<kVectors>(columns, first, typename Rows::Whole{});
+        if (columns.by_dimension) {
+            all_columns<true>(columns);
+        } else {
+            all_columns<false>(columns);
         }
-        for (; first + L <= columns.columns; first += L) {
-            rule<1>(columns, first, typename Rows::Whole{});
-        }
-        if (first < columns.columns) rule<1>(columns, first, columns.columns - first);
     }
 
   private:
+    template <bool by_dimension>
+    static void all_columns(const LinearAttentionColumns& columns) {
+        int64_t first = 0;
+        for (; first + kVectors * L <= columns.columns; first += kVectors * L) {
+            rule<by_dimension, kVectors>(columns, first, typename Rows::Whole{});
+        }
+        for (; first + L <= columns.columns; first += L) {
+            rule<by_dimension, 1>(columns, first, typename Rows::Whole{});
+        }
+        if (first < columns.columns) {
+            rule<by_dimension, 1>(columns, first, columns.columns - first);
+        }
+    }
+
     template <int vectors>
     static F total(const F (&sums)[kSums][vectors], int v) {
         return S::add(S::add(sums[0][v], sums[1][v]), S::add(sums[2][v], sums[3][v]));
     }
 
     // All tokens over `vectors` vectors of columns, whose state stays in the first cache.
-    template <int vectors, typename N>
+    template <bool by_dimension, int vectors, typename N>
     static void rule(const LinearAttentionColumns& c, int64_t first, N n) {
         float* const state = c.state + first;
         for (int64_t token = 0; token < c.tokens; ++token) {
@@ -66,14 +77,15 @@ struct LinearAttentionKernels {
             const float* const query = c.queries + token * c.query_stride;
             const float* const value = c.values + token * c.value_stride + first;
             float* const out = c.out + token * c.out_stride + first;
-            const F decay = S::set(c.decay[token * c.gate_stride]);
-            const F update = S::set(c.update[token * c.gate_stride]);
+            const float* const decays = c.decay + token * c.decay_stride;
+            const F decay = S::set(decays[0]);
+            const F update = S::set(c.update[token * c.update_stride]);
             const F skip = S::set(c.skip);
             F sums[kSums][vectors] = {};
             clear(sums);
             if (c.is_delta) {
                 for_each_dimension(c.key_dim, [&](int64_t i, int sum) {
-                    const F k = S::set(key[i]);
+                    const F k = S::set(by_dimension ? key[i] * decays[i] : key[i]);
                     for (int v = 0; v < vectors; ++v) {
                         const F old = Rows::load(state + i * c.state_stride + v * L, n);
                         sums[sum][v] = S::fma(k, old, sums[sum][v]);
@@ -82,16 +94,18 @@ struct LinearAttentionKernels {
             }
             F change[vectors];
             for (int v = 0; v < vectors; ++v) {
-                const F expected = S::mul(decay, total<vectors>(sums, v));
+                const F sum = total<vectors>(sums, v);
+                const F expected = by_dimension ? sum : S::mul(decay, sum);
                 change[v] = S::mul(update, S::sub(Rows::load(value + v * L, n), expected));
             }
             clear(sums);
             for_each_dimension(c.key_dim, [&](int64_t i, int sum) {
                 const F k = S::set(key[i]);
                 const F q = S::set(query[i]);
+                const F kept = by_dimension ? S::set(decays[i]) : decay;
                 float* const row = state + i * c.state_stride;
                 for (int v = 0; v < vectors; ++v) {
-                    const F old = S::mul(decay, Rows::load(row + v * L, n));
+                    const F old = S::mul(kept, Rows::load(row + v * L, n));
                     const F next = S::fma(k, change[v], old);
                     Rows::store(row + v * L, next, n);
                     sums[sum][v] = S::fma(q, next, sums[sum][v]);

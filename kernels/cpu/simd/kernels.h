@@ -290,9 +290,11 @@ struct LinearAttentionColumns {
     int64_t key_stride;
     const float* values;  // [tokens, columns], rows value_stride apart
     int64_t value_stride;
-    const float* decay;  // [tokens], gate_stride apart
-    const float* update;
-    int64_t gate_stride;
+    const float* decay;  // [tokens] or [tokens, key_dim], rows decay_stride apart
+    int64_t decay_stride;
+    bool by_dimension;    // one of each dimension
+    const float* update;  // [tokens], update_stride apart
+    int64_t update_stride;
     bool is_delta;
     float skip;
     float* state;  // [key_dim, columns], rows state_stride apart

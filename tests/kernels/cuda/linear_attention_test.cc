@@ -15,17 +15,20 @@ constexpr int64_t kTokens = 7, kKeyHeads = 2, kHeads = 4, kKeyDim = 9, kValueDim
 constexpr int64_t kChannels = 43;
 constexpr int64_t kSlots = 2;
 
+// By addition with what Mamba-2 adds, by the delta rule, or by that with a decay of each dimension.
+enum class Rule { addition, delta, kimi };
+
 // Inputs and outputs of one sequence. `type`: of activations.
 struct Sequence {
-    // By the delta rule, or by addition with what Mamba-2 adds.
-    explicit Sequence(DType type, bool delta = true)
-        : is_delta(delta),
+    explicit Sequence(DType type, Rule of = Rule::delta)
+        : rule(of),
+          is_delta(of != Rule::addition),
           x(type, testing::Random(1).values(kTokens * kChannels)),
           queries(type, testing::Random(2).values(kTokens * kKeyHeads * kKeyDim)),
           keys(type, testing::Random(3).values(kTokens * kKeyHeads * kKeyDim, 0.3f)),
           values(type, testing::Random(4).values(kTokens * kHeads * kValueDim)),
           weight(DType::f32, testing::Random(5).values(kTaps * kChannels)),
-          decay(DType::f32, testing::Random(6).values(kTokens * kHeads, 0.9f)),
+          decay(DType::f32, testing::Random(6).values(kTokens * decays(), 0.9f)),
           update(DType::f32, testing::Random(7).values(kTokens * kHeads)),
           bias(DType::f32, testing::Random(8).values(kChannels)),
           skip(DType::f32, testing::Random(9).values(kHeads)),
@@ -33,6 +36,8 @@ struct Sequence {
           attended(type, kTokens * kHeads * kValueDim),
           conv_states(DType::f32, kSlots * (kTaps - 1) * kChannels),
           states(DType::f32, kSlots * kHeads * kKeyDim * kValueDim) {}
+
+    int64_t decays() const { return rule == Rule::kimi ? kHeads * kKeyDim : kHeads; }
 
     // Ops: cuda or ops; in steps of at most `step` tokens.
     template <typename Convolve, typename Attend>
@@ -55,11 +60,16 @@ struct Sequence {
             attend(ops::LinearAttentionInput{of(queries, kKeyHeads * kKeyDim).split_last(kKeyHeads),
                                              of(keys, kKeyHeads * kKeyDim).split_last(kKeyHeads),
                                              of(values, kHeads * kValueDim).split_last(kHeads),
-                                             of(decay, kHeads), of(update, kHeads), is_delta,
+                                             decay_of(of(decay, decays())), of(update, kHeads),
+                                             is_delta,
                                              is_delta ? ConstTensorView{} : skip.view({kHeads})},
                    rows, states.view({kSlots, kHeads, kKeyDim, kValueDim}),
                    of(attended, kHeads * kValueDim).split_last(kHeads));
         }
+    }
+    ConstTensorView decay_of(const ConstTensorView& rows) const {
+        if (rule != Rule::kimi) return rows;
+        return rows.reshaped({rows.dim(0), kHeads, kKeyDim});
     }
     void run_emulated(testing::Machine& machine, int64_t step) {
         run(
@@ -78,6 +88,7 @@ struct Sequence {
             });
     }
 
+    Rule rule;
     bool is_delta;
     Buffer x, queries, keys, values, weight, decay, update, bias, skip, convolved, attended,
         conv_states, states;
@@ -85,7 +96,7 @@ struct Sequence {
 
 // A sequence of float32 with the values that `other` has after rounding.
 Sequence widened(const Sequence& other) {
-    Sequence wide(DType::f32, other.is_delta);
+    Sequence wide(DType::f32, other.rule);
     const auto copy = [](const Buffer& from, Buffer& to) {
         for (int64_t i = 0; i < from.size(); ++i) to.set(i, from[i]);
     };
@@ -107,8 +118,8 @@ bool have_same_bits(const Buffer& one, const Buffer& other) {
 
 TEST_CASE("cuda: convolution and linear attention match the CPU's in every type") {
     testing::Machine machine(1);
-    const auto check = [&](DType type, bool is_delta) {
-        Sequence emulated(type, is_delta);
+    const auto check = [&](DType type, Rule rule) {
+        Sequence emulated(type, rule);
         emulated.run_emulated(machine, kTokens);
         Sequence expected = widened(emulated);
         expected.run_on_cpu(machine);
@@ -120,19 +131,18 @@ TEST_CASE("cuda: convolution and linear attention match the CPU's in every type"
                                [&](int64_t i) { return expected.states[i]; }));
     };
     for (const DType type : testing::kFloatTypes) {
-        check(type, true);
-        check(type, false);
+        for (const Rule rule : {Rule::addition, Rule::delta, Rule::kimi}) check(type, rule);
     }
 }
 
 TEST_CASE("cuda: a sequence has the same bits in steps of any size, under all schedules") {
     under_all_schedules([] {
         testing::Machine machine(1);
-        for (const auto& [is_delta, step] :
-             {std::pair(true, 1), std::pair(true, 3), std::pair(false, 3)}) {
-            Sequence whole(DType::f32, is_delta);
+        for (const auto& [rule, step] : {std::pair(Rule::delta, 1), std::pair(Rule::delta, 3),
+                                         std::pair(Rule::addition, 3), std::pair(Rule::kimi, 3)}) {
+            Sequence whole(DType::f32, rule);
             whole.run_emulated(machine, kTokens);
-            Sequence steps(DType::f32, is_delta);
+            Sequence steps(DType::f32, rule);
             steps.run_emulated(machine, step);
             CHECK(have_same_bits(whole.convolved, steps.convolved));
             CHECK(have_same_bits(whole.attended, steps.attended));
@@ -174,6 +184,19 @@ TEST_CASE("cuda: l2_norm, gates and copy match double precision") {
             }));
             CHECK(testing::matches(update, DType::f32, 1e-6,
                                    [&](int64_t i) { return 1 / (1 + std::exp(-double{x[i]})); }));
+            // A head's 19 decays.
+            Buffer several(DType::f32, 6 * kWidth), of_head(DType::f32, 6);
+            cuda::state_gates(machine.context(), gates.view({6, kWidth}),
+                              x.view({6, kWidth}).columns(0, 1),
+                              {a_log.view({kWidth}).rows(0, 1), dt_bias.view({kWidth})},
+                              several.view({6, kWidth}), of_head.view({6, 1}));
+            CHECK(testing::matches(several, DType::f32, 1e-6, [&](int64_t i) {
+                const double step = std::log1p(std::exp(double{gates[i]} + dt_bias[i % kWidth]));
+                return std::exp(-std::exp(double{a_log[0]}) * step);
+            }));
+            CHECK(testing::matches(of_head, DType::f32, 1e-6, [&](int64_t i) {
+                return 1 / (1 + std::exp(-double{x[i * kWidth]}));
+            }));
             constexpr float kLeast = 0.25f;
             cuda::state_gates(machine.context(), gates.view({6, kWidth}), {},
                               {a_log.view({kWidth}), dt_bias.view({kWidth}), kLeast},
