@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "models.md"
 BEGIN, END = "<!-- table: scripts/make_model_table.py -->\n", "<!-- end of table -->\n"
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
 def text_part(config):
@@ -58,13 +58,13 @@ def shrunk(config, options):
     for name in EXPERTS:
         if isinstance(part.get(name), int):
             part[name] = min(part[name], options.experts)
-    for name in ("num_experts_per_tok", "n_group", "topk_group"):
+    for name in ("num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_topk", "n_group", "num_expert_group", "topk_group"):
         if isinstance(part.get(name), int):
             part[name] = min(part[name], options.experts // 2)
     for name in ("vocab_size", "vocab_size_per_layer_input"):
         if isinstance(part.get(name), int):
             part[name] = min(part[name], options.vocabulary)
-    for name in ("first_k_dense_replace", "num_kv_shared_layers", "num_dense_layers"):
+    for name in ("first_k_dense_replace", "moe_layer_start_index", "num_kv_shared_layers", "num_dense_layers"):
         if isinstance(part.get(name), int):
             part[name] = min(part[name], 1)
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):

@@ -1,6 +1,7 @@
 // The form in which a family states what its config.json leaves unsaid and which keys it reads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -20,6 +21,8 @@ enum class Windows : uint8_t {
     all_but_nth,         // all but every window_pattern-th
     all_but_first_of_n,  // all but the first of window_pattern
     three_of_four,       // all but the first of four
+    above,               // from max_window_layers on
+    listed,              // those that layer_types says
 };
 
 // Which layers rotate queries and keys.
@@ -33,9 +36,10 @@ enum class RotatedLayers : uint8_t {
     none,
 };
 
-// What layers with states compute: the gated delta rule behind a short convolution; Mamba-2, whose
-// groups are heads of keys; or the convolution alone, between gates.
-enum class StateLayerKind : uint8_t { none, delta_net, mamba2, short_conv };
+// What layers with states compute: the gated delta rule behind a short convolution; the same with a
+// decay of each dimension (Kimi Linear); Mamba-2, whose groups are heads of keys; or the
+// convolution alone, between gates.
+enum class StateLayerKind : uint8_t { none, delta_net, kimi_delta, mamba2, short_conv };
 
 // What a family calls the settings of Mamba-2, and what they are where it says nothing. Null: no
 // key says it.
@@ -96,7 +100,9 @@ struct FamilyDefaults {
     const char* output_bias_key = "attention_bias";     // null: no key gives the output one
     bool output_bias = false;                           // where the key is absent
     const char* mlp_bias_key = "mlp_bias";
-    bool mlp_bias = false;            // where the key is absent
+    bool mlp_bias = false;  // where the key is absent
+    const char* head_bias_key = "lm_head_bias";
+    bool head_bias = false;           // where the key is absent
     double query_scalar = 0.0;        // query_pre_attn_scalar where it is absent; 0: head_dim
     double attention_soft_cap = 0.0;  // where the key is absent; 0: none
     double logit_soft_cap = 0.0;      // alike
@@ -132,10 +138,12 @@ struct FamilyDefaults {
     double partial_rotary = 1.0;       // of each head that is rotated, where the key is absent
     double attention_scale = 0.0;  // attention_multiplier where it is absent; 0: 1 / sqrt(head_dim)
     double logit_scale = 1.0;      // where the key is absent
-    const char* rope = nullptr;    // rope_parameters, as JSON, where there are none
+    bool multiplies_logits = false;  // by logits_scaling, which divides them elsewhere
+    const char* rope = nullptr;      // rope_parameters, as JSON, where there are none
     StateLayerKind state_layers = StateLayerKind::none;
     MambaKeys mamba = {};
     bool attention_beside_states = false;  // ModelConfig's
+    bool has_only_states = false;          // no layer has attention or an MLP
     bool has_chunks = false;               // see chunk_config.h
     bool lists_kinds = false;              // layers have one part each, which its config lists
     bool has_layer_differences = false;    // see layer_differences.h
@@ -152,6 +160,10 @@ struct FamilyDefaults {
     std::string_view renamed_keys = {};
     // Keys, parted by spaces, that this family reads and not every other one.
     std::string_view own_keys = {};
+    // Keys, parted by spaces, that may list one value for each layer; all must be the same.
+    std::string_view uniform_keys = {};
+    // "key=value", parted by spaces: keys that may have this value alone, as JSON, or none.
+    std::string_view only_values = {};
     // Keys that its published files have and its class passes over.
     std::string_view idle_keys = {};
 };
@@ -169,9 +181,9 @@ const FamilyDefaults& find_family(FamilyTable families, std::string_view model_t
 template <typename Take>
 void for_each_word(std::string_view words, const Take& take) {
     while (!words.empty()) {
-        const size_t end = words.find(' ') < words.size() ? words.find(' ') : words.size();
+        const size_t end = std::min(words.find(' '), words.size());
         if (end > 0) take(words.substr(0, end));
-        words.remove_prefix(end < words.size() ? end + 1 : end);
+        words.remove_prefix(std::min(end + 1, words.size()));
     }
 }
 // Whether `words`, parted by spaces, has this one.

@@ -28,6 +28,7 @@ constexpr auto kHarmless = std::to_array<HarmlessKey>({
     {"embd_pdrop"},
     {"attn_pdrop"},
     {"residual_dropout"},
+    {"embedding_dropout"},
     {"resid_dropout"},
     {"embd_dropout"},
     {"dropout"},

@@ -82,6 +82,11 @@ void read_sizes(const ConfigFields& fields, const FamilyDefaults& family, ModelC
         config.num_layers =
             required(fields, family, 0, {"num_hidden_layers", "n_layer", "n_layers"}, kMaxLayers);
     }
+    if (family.has_only_states) {
+        config.layer_kinds.assign(static_cast<size_t>(config.num_layers), LayerKind::state);
+        config.max_positions = family.max_positions;
+        return;
+    }
     config.num_heads = required(fields, family, family.num_heads,
                                 {"num_attention_heads", "n_head", "n_heads"}, kMaxHeads);
     config.max_positions =
@@ -111,7 +116,7 @@ void read_heads(const ConfigFields& fields, const FamilyDefaults& family, ModelC
                       fmt::format("it must divide the {} attention heads", config.num_heads));
     }
     if (family.has_latent_attention) {
-        config.latent_attention = read_latent_attention(fields, config.num_heads);
+        config.latent_attention = read_latent_attention(fields, family, config.num_heads);
         config.head_dim = config.latent_attention->rope_dim;
         if (config.num_kv_heads != config.num_heads) {
             fields.refuse("num_key_value_heads", fmt::format("latent attention has as many as "
@@ -160,12 +165,16 @@ void read_switches(const ConfigFields& fields, const FamilyDefaults& family, Mod
         config.attention_bias =
             fields.boolean(family.attention_bias_key).value_or(family.attention_bias);
     }
+    config.attention_output_bias = family.output_bias;
     if (family.output_bias_key != nullptr) {
         config.attention_output_bias =
             fields.boolean(family.output_bias_key).value_or(family.output_bias);
     }
     config.query_key_norm = fields.boolean("use_qk_norm").value_or(family.query_key_norm);
-    config.head_bias = fields.boolean("lm_head_bias").value_or(false);
+    config.has_post_norms = fields.boolean("use_post_norm").value_or(true);
+    config.scales_embedding = fields.boolean("mup_enabled").value_or(false);
+    config.is_parallel = fields.boolean("use_parallel_residual").value_or(false);
+    config.head_bias = fields.boolean(family.head_bias_key).value_or(family.head_bias);
     config.mlp_bias = fields.boolean(family.mlp_bias_key).value_or(family.mlp_bias);
     config.norm_bias = fields.boolean("norm_bias").value_or(false);
 }
@@ -213,7 +222,8 @@ void read_scales(const ConfigFields& fields, const FamilyDefaults& family, Model
     config.embedding_scale = fields.number("embedding_multiplier", -1e6, 1e6).value_or(1.0);
     config.residual_scale = fields.number("residual_multiplier", -1e6, 1e6).value_or(1.0);
     config.logit_scale = fields.number("logit_scale", -1e6, 1e6).value_or(family.logit_scale);
-    config.logit_scale /= fields.number("logits_scaling", 1e-6, 1e6).value_or(1.0);
+    const double scaling = fields.number("logits_scaling", 1e-6, 1e6).value_or(1.0);
+    config.logit_scale *= family.multiplies_logits ? scaling : 1.0 / scaling;
     config.logit_scale *= fields.number("lm_head_multiplier", -1e6, 1e6).value_or(1.0);
     config.attention_in_scale = fields.number("attention_in_multiplier", -1e6, 1e6).value_or(1.0);
     config.attention_out_scale = fields.number("attention_out_multiplier", -1e6, 1e6).value_or(1.0);
@@ -276,6 +286,10 @@ bool window_by_rule(const ConfigFields& fields, const FamilyDefaults& family,
                    0;
         case Windows::three_of_four:
             return layer % 4 != 0;
+        case Windows::above:
+            return !below(family.max_window_layers);
+        case Windows::listed:
+            return false;
     }
     return false;
 }
@@ -393,8 +407,10 @@ std::vector<bool> read_sparse_layers(const ConfigFields& fields, int64_t absent,
     const int64_t first =
         any_integer(fields, {"first_k_dense_replace", "num_dense_layers"}, 0, kMaxLayers)
             .value_or(absent);
+    // ERNIE 4.5's, which has -1 for the last layer.
+    const int64_t last = fields.integer("moe_layer_end_index", -1, kMaxLayers).value_or(-1);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-        sparse.push_back(layer >= first && (layer + 1) % step == 0);
+        sparse.push_back(layer >= first && (layer + 1) % step == 0 && (last < 0 || layer <= last));
     }
     if (fields.has("moe_layers")) {
         sparse.assign(sparse.size(), false);
@@ -519,7 +535,7 @@ void read_experts(const ConfigFields& fields, const FamilyDefaults& family, Mode
     const int64_t num_shared =
         fields.integer("n_shared_experts", 0, kMaxExperts).value_or(family.num_shared_experts);
     config.shared_expert_intermediate_size =
-        any_integer(fields, shared_keys, 1, kMaxIntermediate)
+        any_integer(fields, shared_keys, 0, kMaxIntermediate)
             .value_or(family.shared_expert_width + num_shared * config.expert_intermediate_size);
     config.swiglu_alpha = fields.number("swiglu_alpha", -1e6, 1e6).value_or(config.swiglu_alpha);
     config.swiglu_limit = fields.number("swiglu_limit", 1e-6, 1e30).value_or(config.swiglu_limit);
@@ -651,7 +667,9 @@ void read_all(const ConfigFields& fields, const FamilyDefaults& family, BadValue
     section([&] { read_rope(fields, family, config, unused); });
     section([&] { read_experts(fields, family, config); });
     if (family.state_layers != StateLayerKind::none) {
-        section([&] { config.linear_attention = read_linear_attention(fields, family, config); });
+        section([&] {
+            config.linear_attention = read_linear_attention(fields, family, config, unused);
+        });
         config.attention_beside_states = family.attention_beside_states;
     }
     if (family.encoder) section([&] { read_encoder(fields, family, config); });
@@ -741,6 +759,31 @@ void rename_keys(const FamilyDefaults& family, const ConfigFields& whole,
     });
 }
 
+void check_only_values(const FamilyDefaults& family, const ConfigFields& fields) {
+    for_each_word(family.only_values, [&](std::string_view words) {
+        const std::string key(words.substr(0, words.find('=')));
+        const std::string_view value = words.substr(key.size() + 1);
+        const nlohmann::json* const said = fields.find(key.c_str());
+        if (said == nullptr || *said == nlohmann::json::parse(value)) return;
+        fields.refuse(key.c_str(), fmt::format("only {} is supported", value));
+    });
+}
+
+// A list of equal values becomes that value.
+void read_uniform_keys(const FamilyDefaults& family, const ConfigFields& whole,
+                       nlohmann::json& settings) {
+    for_each_word(family.uniform_keys, [&](std::string_view word) {
+        const std::string key(word);
+        const nlohmann::json* const said = whole.find(key.c_str());
+        if (said == nullptr || !said->is_array()) return;
+        const bool is_uniform =
+            !said->empty() &&
+            std::ranges::all_of(*said, [&](const auto& value) { return value == said->front(); });
+        if (!is_uniform) whole.refuse(key.c_str(), "one value for all layers is supported");
+        settings[key] = nlohmann::json(said->front());
+    });
+}
+
 // Reads all sections; with BadValues::absent, those that cannot be read are left as they are.
 ModelConfig parse_document(const nlohmann::json& document, const std::string& file_name,
                            FamilyTable families, BadValues bad_values) {
@@ -757,6 +800,7 @@ ModelConfig parse_document(const nlohmann::json& document, const std::string& fi
     read_architecture(document, whole, *family, families, config);
     if (!config.refusal.empty()) bad_values = BadValues::absent;
 
+    read_uniform_keys(*family, whole, settings);
     rename_keys(*family, whole, settings);
     if (!family->model_type.empty()) {
         for (const std::string& key : foreign_keys(families, *family)) settings.erase(key);
@@ -768,6 +812,7 @@ ModelConfig parse_document(const nlohmann::json& document, const std::string& fi
     const std::string rope_note = choose_rope_form(*family, settings);
     if (!rope_note.empty()) config.notes.push_back(file_name + ": " + rope_note);
     const ConfigFields fields(settings, file_name, bad_values);
+    check_only_values(*family, fields);
     std::vector<std::string> unused;
     read_all(fields, *family, bad_values, config, unused);
 
@@ -863,6 +908,10 @@ int64_t ModelConfig::of_linear_attention() const {
     }
     const int64_t keys = linear.key_heads * linear.key_dim;
     const int64_t values = linear.value_heads * linear.value_dim;
+    if (linear.gate_rank > 0) {
+        return hidden_size * (2 * keys + 2 * values + linear.value_heads + 2 * linear.gate_rank) +
+               linear.gate_rank * (keys + values) + (2 * keys + values) * linear.conv_taps;
+    }
     return hidden_size * (2 * keys + 3 * values + 2 * linear.value_heads) +
            (2 * keys + values) * linear.conv_taps;
 }

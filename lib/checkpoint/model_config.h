@@ -45,6 +45,7 @@ struct LinearAttentionConfig {
     int64_t key_dim = 0;      // of a head
     int64_t value_dim = 0;    // alike
     int64_t conv_taps = 0;
+    int64_t gate_rank = 0;  // of the vectors that gates are made of (Kimi Linear); 0: of the input
     bool conv_bias = false;
     bool projection_bias = false;
     bool output_bias = false;  // of the last projection
@@ -120,8 +121,11 @@ struct ModelConfig {
     bool attention_output_bias = false;
     bool mlp_bias = false;
     bool head_bias = false;
-    bool query_key_norm = false;  // where a family leaves it to its config (GLM-4.5)
-    int64_t sliding_window = 0;   // 0: none
+    bool query_key_norm = false;    // where a family leaves it to its config (GLM-4.5)
+    bool has_post_norms = true;     // alike (HyperCLOVA X)
+    bool is_parallel = false;       // alike: attention and MLP read the same (StableLM)
+    bool scales_embedding = false;  // alike: by the root of hidden_size (Trinity)
+    int64_t sliding_window = 0;     // 0: none
     std::vector<int64_t>
         layer_windows;  // one a layer, as ops::PagedAttentionOptions has it; 0: all
     // One a layer: of the kind that the window is for, also where no position can leave it.

@@ -54,6 +54,31 @@ extern const FamilyRow kGptOss;
 extern const FamilyRow kDeepSeekV2;
 extern const FamilyRow kDeepSeekV3;
 extern const FamilyRow kGlm4MoeLite;
+extern const FamilyRow kKimiLinear;
+extern const FamilyRow kDots;
+extern const FamilyRow kSolarOpen;
+extern const FamilyRow kExaoneMoe;
+extern const FamilyRow kHunYuan3;
+extern const FamilyRow kStarCoder2;
+extern const FamilyRow kPhi;
+extern const FamilyRow kStableLm;
+extern const FamilyRow kJais2;
+extern const FamilyRow kCohere;
+extern const FamilyRow kOlmo;
+extern const FamilyRow kOlmoe;
+extern const FamilyRow kFlexOlmo;
+extern const FamilyRow kHunYuanMoe;
+extern const FamilyRow kErnieMoe;
+extern const FamilyRow kArcee;
+extern const FamilyRow kHyperClova;
+extern const FamilyRow kMellum;
+extern const FamilyRow kGraniteMoe;
+extern const FamilyRow kGraniteShared;
+extern const FamilyRow kVaultGemma;
+extern const FamilyRow kYoutu;
+extern const FamilyRow kMamba2;
+extern const FamilyRow kBamba;
+extern const FamilyRow kTrinity;
 extern const FamilyRow kGpt2;
 extern const FamilyRow kBert;
 extern const FamilyRow kRoberta;
@@ -65,15 +90,19 @@ extern const FamilyRow kModernBert;
 namespace {
 
 constexpr auto kFamilies = std::to_array<const FamilyRow*>({
-    &kLlama,     &kLlama4,        &kMistral,    &kMinistral,   &kMinistral3, &kSeedOss,
-    &kCwm,       &kQwen2,         &kMiMo,       &kQwen3,       &kQwen3Moe,   &kQwen3Next,
-    &kQwen35,    &kQwen35Moe,     &kMixtral,    &kPhi3,        &kPhimoe,     &kGemma,
-    &kGemma2,    &kGemma3,        &kGemma4,     &kGlm,         &kGlm4,       &kCohere2,
-    &kHunYuan,   &kNemotron,      &kOlmo2,      &kOlmo3,       &kExaone4,    &kSmolLm3,
-    &kGranite,   &kGraniteHybrid, &kFalconH1,   &kNemotronH,   &kLfm2,       &kLfm2Moe,
-    &kInternLm3, &kErnie,         &kHelium,     &kGlm4Moe,     &kMiniMaxM2,  &kQwen2Moe,
-    &kGptOss,    &kDeepSeekV2,    &kDeepSeekV3, &kGlm4MoeLite, &kGpt2,       &kBert,
-    &kRoberta,   &kXlmRoberta,    &kDistilBert, &kMpNet,       &kModernBert,
+    &kLlama,      &kLlama4,        &kMistral,    &kMinistral,   &kMinistral3, &kSeedOss,
+    &kCwm,        &kQwen2,         &kMiMo,       &kQwen3,       &kQwen3Moe,   &kQwen3Next,
+    &kQwen35,     &kQwen35Moe,     &kMixtral,    &kPhi3,        &kPhimoe,     &kGemma,
+    &kGemma2,     &kGemma3,        &kGemma4,     &kGlm,         &kGlm4,       &kCohere2,
+    &kHunYuan,    &kNemotron,      &kOlmo2,      &kOlmo3,       &kExaone4,    &kSmolLm3,
+    &kGranite,    &kGraniteHybrid, &kFalconH1,   &kNemotronH,   &kLfm2,       &kLfm2Moe,
+    &kInternLm3,  &kErnie,         &kHelium,     &kGlm4Moe,     &kMiniMaxM2,  &kQwen2Moe,
+    &kGptOss,     &kDeepSeekV2,    &kDeepSeekV3, &kGlm4MoeLite, &kKimiLinear, &kDots,
+    &kSolarOpen,  &kExaoneMoe,     &kHunYuan3,   &kStarCoder2,  &kPhi,        &kStableLm,
+    &kJais2,      &kCohere,        &kOlmo,       &kOlmoe,       &kFlexOlmo,   &kHunYuanMoe,
+    &kErnieMoe,   &kArcee,         &kHyperClova, &kMellum,      &kGraniteMoe, &kGraniteShared,
+    &kVaultGemma, &kYoutu,         &kMamba2,     &kBamba,       &kTrinity,    &kGpt2,
+    &kBert,       &kRoberta,       &kXlmRoberta, &kDistilBert,  &kMpNet,      &kModernBert,
 });
 
 std::vector<FamilyDefaults> all_configs() {
@@ -91,6 +120,10 @@ std::vector<FamilyDefaults> all_configs() {
 
 bool is_behind_last_layer(const std::string& tensor, const ModelConfig& config) {
     return tensor.starts_with("model.layers." + std::to_string(config.num_layers) + ".");
+}
+
+bool is_below_mtp(const std::string& tensor, const ModelConfig&) {
+    return tensor.starts_with("mtp.");
 }
 
 std::span<const FamilyRow* const> model_families() { return kFamilies; }

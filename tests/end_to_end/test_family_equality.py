@@ -9,6 +9,8 @@ from programs import SOURCE, run_jsonl
 
 FAMILIES = sorted(path.parent for path in (SOURCE / "tests" / "fixtures" / "families").glob("*/config.json"))
 
+# What families call the longest context; one of states alone has none.
+LENGTHS = ("max_position_embeddings", "n_positions", "model_max_length")
 SETTINGS = {
     "one at a time": ("--max-num-seqs", "1"),
     "chunks of 1": ("--prefill-chunk-size", "1"),
@@ -37,7 +39,7 @@ class FamilyEquality(unittest.TestCase):
         self.assertGreaterEqual(len(FAMILIES), 10)
         for family in FAMILIES:
             config = json.loads((family / "config.json").read_text())
-            context = min(config.get("max_position_embeddings") or config.get("n_positions"), 256)
+            context = min(next((config[key] for key in LENGTHS if config.get(key)), 256), 256)
             made = requests(config["vocab_size"], context)
             for dtype in ("float32", "bfloat16"):
                 expected = essence(run_jsonl(made, "--dtype", dtype, model=str(family)))

@@ -8,7 +8,7 @@ import unittest
 from family_testing import FAMILIES, SWAP, TIGHT, MovesTest, essence, ids, requests
 from programs import BIN, SOURCE, environment, run, run_jsonl
 
-HYBRIDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "granite4", "falcon_h1", "nemotron_h", "lfm2")
+HYBRIDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "granite4", "falcon_h1", "nemotron_h", "lfm2", "kimi_linear", "mamba2")
 BLOCK = 16
 # A few slots.
 FEW_SLOTS = ("--kv-cache-memory-bytes", "120000", "--max-num-seqs", "6")

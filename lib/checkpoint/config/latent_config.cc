@@ -52,7 +52,8 @@ void check_widths(const ConfigFields& fields, const LatentAttentionConfig& laten
 
 }  // namespace
 
-LatentAttentionConfig read_latent_attention(const ConfigFields& fields, int64_t num_heads) {
+LatentAttentionConfig read_latent_attention(const ConfigFields& fields,
+                                            const FamilyDefaults& family, int64_t num_heads) {
     LatentAttentionConfig latent;
     latent.query_rank = query_rank_of(fields);
     latent.latent_dim = size_of(fields, "kv_lora_rank");
@@ -61,7 +62,9 @@ LatentAttentionConfig read_latent_attention(const ConfigFields& fields, int64_t 
     latent.value_dim = size_of(fields, "v_head_dim");
     latent.interleaved = fields.boolean("rope_interleave").value_or(true);
     check_widths(fields, latent, num_heads);
-    check_repeated(fields, "head_dim", latent.rope_dim, "qk_rope_head_dim");
+    if (!contains_word(family.idle_keys, "head_dim")) {
+        check_repeated(fields, "head_dim", latent.rope_dim, "qk_rope_head_dim");
+    }
     check_repeated(fields, "qk_head_dim", latent.query_dim(),
                    "qk_nope_head_dim and qk_rope_head_dim");
     return latent;

@@ -9,6 +9,7 @@
 namespace nvllm {
 
 // Throws bad_data that names the key of a size that is absent or beyond what heads may have.
-LatentAttentionConfig read_latent_attention(const ConfigFields& fields, int64_t num_heads);
+LatentAttentionConfig read_latent_attention(const ConfigFields& fields,
+                                            const FamilyDefaults& family, int64_t num_heads);
 
 }  // namespace nvllm

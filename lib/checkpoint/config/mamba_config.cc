@@ -120,7 +120,9 @@ LinearAttentionConfig read_mamba(const ConfigFields& fields, const MambaKeys& ke
     }
     // Where attention stands beside states, all layers have both.
     linear.layers = listed_layers(fields, config);
-    if (linear.layers.empty()) linear.layers.assign(static_cast<size_t>(config.num_layers), true);
+    const std::vector<bool> by_index =
+        layers_not_listed(fields, "attn_layer_indices", true, config);
+    if (linear.layers.empty()) linear.layers = by_index;
     return linear;
 }
 

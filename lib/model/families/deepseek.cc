@@ -1,5 +1,6 @@
 // DeepSeek V2 (DeepSeek-AI 2024), V3 with R1 (2024, 2025) and Kimi K2 (Moonshot AI 2025), and
-// GLM-4.7-Flash (2026): latent attention, and experts beside one that all tokens go to. Layers
+// GLM-4.7-Flash (2026): latent attention, and experts beside one that all tokens go to. Youtu-LLM
+// (Tencent 2025) has dense MLPs. Layers
 // behind the last, which propose tokens, are read by lib/model/drafts/mtp.h alone.
 #include <array>
 
@@ -72,6 +73,17 @@ constexpr FamilyDefaults glm4_moe_lite_config() {
     return config;
 }
 
+constexpr FamilyDefaults youtu_config() {
+    FamilyDefaults config = kLatentBase;
+    config.model_type = "youtu";
+    config.max_positions = 131072;
+    config.tied = true;
+    config.own_keys = NVLLM_LATENT_KEYS " rope_interleave mlp_bias";
+    config.idle_keys = "embedding_initializer_range";
+    return config;
+}
+
+constexpr std::array<FamilyDefaults, 1> kYoutuConfigs = {youtu_config()};
 constexpr std::array<FamilyDefaults, 1> kV2Configs = {deepseek_v2_config()};
 constexpr std::array<FamilyDefaults, 1> kV3Configs = {deepseek_v3_config()};
 constexpr std::array<FamilyDefaults, 1> kGlm4MoeLiteConfigs = {glm4_moe_lite_config()};
@@ -99,6 +111,7 @@ std::unique_ptr<Model> make_deepseek_v3(const ModelConfig& config, WeightSource&
 }  // namespace
 
 extern const FamilyRow kDeepSeekV2 = {"DeepseekV2ForCausalLM", make_deepseek_v2, kV2Configs};
+extern const FamilyRow kYoutu = {"YoutuForCausalLM", make_llama, kYoutuConfigs};
 extern const FamilyRow kDeepSeekV3 = {"DeepseekV3ForCausalLM", make_deepseek_v3, kV3Configs,
                                       is_behind_last_layer, deepseek_v3_traits};
 extern const FamilyRow kGlm4MoeLite = {"Glm4MoeLiteForCausalLM", make_deepseek_v3,

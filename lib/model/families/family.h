@@ -31,5 +31,7 @@ struct FamilyRow {
 // A tensor of the layer behind the model's last, which is where DeepSeek's layout has the one that
 // proposes tokens.
 bool is_behind_last_layer(const std::string& tensor, const ModelConfig& config);
+// The same in the layout that has it below "mtp.".
+bool is_below_mtp(const std::string& tensor, const ModelConfig& config);
 
 }  // namespace nvllm

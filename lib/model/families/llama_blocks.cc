@@ -39,7 +39,8 @@ struct LlamaLoader {
     LinearWeight query_key_value(const std::string& name, int64_t in, size_t index) const {
         const LayerHeads heads = config.heads_of(index);
         const int64_t of_queries = config.num_heads * heads.head_dim;
-        const int64_t width = traits.attention_gate ? 2 * of_queries : of_queries;
+        const bool has_gates = traits.output_gate == OutputGate::behind_queries;
+        const int64_t width = has_gates ? 2 * of_queries : of_queries;
         const int64_t kv_width = heads.kv_heads * heads.head_dim;
         const bool bias = config.attention_bias;
         if (traits.fused.query_key_value != nullptr) {
@@ -57,21 +58,18 @@ struct LlamaLoader {
         if (!config.shared_layer(index) && !values_are_keys(index)) {
             parts.push_back({name + ".v_proj", in, kv_width, bias, ShardAxis::output});
         }
+        if (traits.output_gate == OutputGate::behind_values) {
+            parts.push_back({gate_name(name), in, of_queries, false, ShardAxis::output});
+        }
         return load_linear(source, parts);
+    }
+
+    std::string gate_name(const std::string& attention) const {
+        return fmt::format("{}.{}", attention, traits.gate);
     }
 
     bool values_are_keys(size_t index) const {
         return config.values_are_keys && !config.is_windowed(index);
-    }
-
-    // All ones.
-    Norm norm_without_weights(int64_t size) const {
-        const Tensor ones = Tensor::allocate(DType::f32, {size});
-        std::fill_n(ones.mutable_view().as<float>(), size, 1.0f);
-        Norm norm;
-        norm.weight = source.placed(ones);
-        norm.epsilon = static_cast<float>(config.norm_epsilon);
-        return norm;
     }
 
     // Their tensors may be there and are not used.
@@ -91,7 +89,7 @@ struct LlamaLoader {
         layer.kv_layer = config.shared_layer(index);
         if (layer.kv_layer) pass_over_shared(name);
         layer.values_are_keys = !layer.kv_layer && values_are_keys(index);
-        layer.has_output_gate = traits.attention_gate;
+        layer.output_gate = traits.output_gate;
         layer.options.scale = static_cast<float>(config.attention_scale.value_or(plain_scale));
         layer.options.window = config.layer_windows[index];
         layer.options.causal = !config.encoder;
@@ -106,7 +104,7 @@ struct LlamaLoader {
                                             config.num_heads * heads.head_dim, config.hidden_size,
                                             config.attention_output_bias, ShardAxis::input});
         if (traits.has_value_norm && !layer.kv_layer) {
-            layer.value_norm = norm_without_weights(heads.head_dim);
+            layer.value_norm = plain_norm(source, heads.head_dim, config.norm_epsilon);
         }
         layer.rope_pairs = traits.rope_pairs;
         if (traits.has_sinks) {
@@ -134,8 +132,8 @@ struct LlamaLoader {
     void add_plain_norms(size_t index, Attention& layer) const {
         if (!config.query_key_norm || !config.rotates(static_cast<int64_t>(index))) return;
         layer.norm_place = *traits.query_key_norm;
-        layer.query_norm = norm_without_weights(layer.head_dim);
-        layer.key_norm = norm_without_weights(layer.head_dim);
+        layer.query_norm = plain_norm(source, layer.head_dim, config.norm_epsilon);
+        layer.key_norm = plain_norm(source, layer.head_dim, config.norm_epsilon);
     }
 
     // Of float8 keys or values; ModelOpt has it below the projection.
@@ -164,7 +162,9 @@ struct LlamaLoader {
         }
         if (config.shared_layer(index)) return {name + ".q_proj"};
         if (values_are_keys(index)) return {name + ".q_proj", name + ".k_proj"};
-        return {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
+        std::vector<std::string> readers = {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
+        if (traits.output_gate == OutputGate::behind_values) readers.push_back(gate_name(name));
+        return readers;
     }
 
     // Attention is linear in its values.
@@ -300,6 +300,7 @@ struct LlamaLoader {
 
     std::vector<Rotary> rotaries(const ModelSettings& settings) const {
         std::vector<Rotary> rotaries;
+        if (config.head_dim == 0) return rotaries;  // no layer attends
         rotaries.emplace_back(
             source, rope_frequencies(config.rope, config.full_head_dim(), config.max_positions,
                                      settings.max_model_len));

@@ -21,7 +21,8 @@ struct MlpNames {
     const char* gate = "gate_proj";
     const char* up = "up_proj";
     const char* down = "down_proj";
-    const char* gate_up = nullptr;  // one matrix instead of the first two; null: there is none
+    const char* gate_up = nullptr;      // one matrix instead of the first two; null: there is none
+    const char* other_layer = nullptr;  // of the layer, where it is stored so; null: none
 };
 
 // What the experts of a sparse layer are called in a checkpoint.
@@ -72,7 +73,8 @@ inline constexpr NormNames kNormsBehindLayers = {nullptr, "post_attention_layern
 // In what a descendant differs from Llama beyond what its config says (sizes, biases, windows,
 // rope, tying, soft caps, multipliers).
 struct LlamaTraits {
-    bool attention_gate = false;                      // Attention::has_output_gate
+    OutputGate output_gate = OutputGate::none;        // of attention
+    const char* gate = "gate_proj";                   // behind_values: below attention
     std::optional<QueryKeyNorm> query_key_norm = {};  // rms norms of queries and keys
     const char* query_norm = "q_norm";                // below attention
     const char* key_norm = "k_norm";

@@ -16,11 +16,24 @@ namespace {
 // Of a clamped expert: rows of gate and up in pairs, as a stack has them.
 constexpr const char* kPairs = "gate_up_proj";
 
+// Of [count], or of [1, count].
 std::vector<float> values_of(WeightSource& source, const std::string& name, int64_t count) {
-    const Tensor stored = as_float32(source, source.read(name, {count}, WeightRole::bias));
+    const bool is_row = source.has_shape(name, {1, count});
+    const Tensor stored =
+        as_float32(source, is_row ? source.read(name, {1, count}, WeightRole::bias)
+                                  : source.read(name, {count}, WeightRole::bias));
     if (!source.has_values()) return std::vector<float>(static_cast<size_t>(count));
     const float* const values = stored.view().as<float>();
     return {values, values + count};
+}
+
+// Of a dense layer.
+std::string mlp_name(const WeightSource& source, const MlpNames& names, const std::string& block) {
+    if (names.other_layer != nullptr) {
+        const std::string other = fmt::format("{}.{}", block, names.other_layer);
+        if (source.has_matrix(fmt::format("{}.{}", other, names.up))) return other;
+    }
+    return fmt::format("{}.{}", block, names.layer);
 }
 
 }  // namespace
@@ -197,7 +210,7 @@ Norm LlamaMlps::router_norm(const std::string& name) const {
 std::string LlamaMlps::shared_name(const std::string& block) const {
     const ExpertNames& names = traits_.experts;
     if (config_.shared_expert_intermediate_size == 0) return {};
-    if (names.has_own_mlp) return fmt::format("{}.{}", block, traits_.mlp.layer);
+    if (names.has_own_mlp) return mlp_name(source_, traits_.mlp, block);
     if (names.shared == nullptr) return {};
     return fmt::format("{}.{}.{}", block, names.layer, names.shared);
 }
@@ -284,7 +297,7 @@ std::string LlamaMlps::sparse_name(const std::string& block) const {
 
 std::variant<Mlp, MoeMlp> LlamaMlps::load(const std::string& block, size_t index) const {
     if (is_sparse(index)) return sparse(block);
-    return mlp(fmt::format("{}.{}", block, traits_.mlp.layer), traits_.mlp, config_.hidden_size,
+    return mlp(mlp_name(source_, traits_.mlp, block), traits_.mlp, config_.hidden_size,
                width(index), config_.mlp_bias);
 }
 
@@ -312,7 +325,7 @@ void LlamaMlps::add_expert_readers(const std::string& layer,
 
 std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t index) const {
     if (!is_sparse(index)) {
-        return mlp_readers(fmt::format("{}.{}", block, traits_.mlp.layer));
+        return mlp_readers(mlp_name(source_, traits_.mlp, block));
     }
     const ExpertNames& names = traits_.experts;
     const std::string layer = sparse_name(block);
@@ -336,7 +349,7 @@ std::vector<ChannelFlow> LlamaMlps::flows(const std::string& block, size_t index
     std::vector<ChannelFlow> flows;
     if (!traits_.gated_mlp || traits_.clamped_experts) return flows;
     if (!is_sparse(index)) {
-        flows.push_back(mlp_flow(fmt::format("{}.{}", block, traits_.mlp.layer), width(index)));
+        flows.push_back(mlp_flow(mlp_name(source_, traits_.mlp, block), width(index)));
         return flows;
     }
     const std::string layer = sparse_name(block);

@@ -3,19 +3,26 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <memory>
+#include <utility>
 
 namespace nvllm {
 
 LinearAttentionSizes LlamaStates::sizes() const {
     const LinearAttentionConfig& given = *config_.linear_attention;
-    return {given.key_heads, given.value_heads, given.key_dim, given.value_dim, given.conv_taps};
+    return {given.key_heads, given.value_heads, given.key_dim,
+            given.value_dim, given.conv_taps,   given.gate_rank};
 }
 
 std::vector<std::pair<const char*, int64_t>> LlamaStates::inputs() const {
     const LinearAttentionSizes of = sizes();
     if (is(StateLayerKind::short_conv)) return {{"in_proj", 3 * config_.hidden_size}};
     if (is(StateLayerKind::mamba2)) return {{"in_proj", of.values() + of.channels() + of.heads}};
+    if (is(StateLayerKind::kimi_delta)) {
+        return {{"q_proj", of.keys()},      {"k_proj", of.keys()}, {"v_proj", of.values()},
+                {"g_a_proj", of.gate_rank}, {"b_proj", of.heads},  {"f_a_proj", of.gate_rank}};
+    }
     if (traits_.fused.delta_net) {
         return {{"in_proj_qkvz", of.channels() + of.values()}, {"in_proj_ba", 2 * of.heads}};
     }
@@ -34,17 +41,43 @@ LinearWeight LlamaStates::load_inputs(const std::string& name, int64_t in) const
     return load_linear(source_, parts);
 }
 
-// Stored as [channels, 1, taps]; here [taps, channels].
-Tensor LlamaStates::convolution(const std::string& name, int64_t channels) const {
+// Stored as [channels, 1, taps].
+Tensor LlamaStates::stored_taps(const std::string& name, int64_t channels) const {
     const int64_t taps = config_.linear_attention->conv_taps;
     const Tensor stored = source_.read(name, {channels, 1, taps}, WeightRole::matrix);
     const ConstTensorView by_channel = stored.view().reshaped({channels, taps});
-    const Tensor matrix = Tensor::borrow(by_channel, std::make_shared<Tensor>(stored));
-    return source_.placed(transposed(source_, as_float32(source_, matrix)));
+    return as_float32(source_, Tensor::borrow(by_channel, std::make_shared<Tensor>(stored)));
+}
+
+Tensor LlamaStates::convolution(const std::string& name, int64_t channels) const {
+    return source_.placed(transposed(source_, stored_taps(name, channels)));
+}
+
+// One of queries, one of keys and one of values.
+Tensor LlamaStates::convolution_of_parts(const std::string& name) const {
+    const LinearAttentionSizes of = sizes();
+    const Tensor all = Tensor::allocate(DType::f32, {of.channels(), of.taps});
+    int64_t first = 0;
+    for (const auto& [part, channels] :
+         {std::pair("q_conv1d", of.keys()), std::pair("k_conv1d", of.keys()),
+          std::pair("v_conv1d", of.values())}) {
+        const Tensor stored = stored_taps(fmt::format("{}.{}.weight", name, part), channels);
+        if (source_.has_values()) {
+            std::memcpy(all.mutable_view().rows(first, channels).data, stored.view().data,
+                        stored.bytes());
+        }
+        first += channels;
+    }
+    return source_.placed(transposed(source_, all));
 }
 
 Tensor LlamaStates::vector(const std::string& name, int64_t size) const {
-    return source_.placed(as_float32(source_, source_.read(name, {size}, WeightRole::bias)));
+    const bool has_axes = source_.has_shape(name, {1, 1, size, 1});
+    const Tensor stored = has_axes ? source_.read(name, {1, 1, size, 1}, WeightRole::bias)
+                                   : source_.read(name, {size}, WeightRole::bias);
+    const Tensor flat =
+        Tensor::borrow(stored.view().reshaped({size}), std::make_shared<Tensor>(stored));
+    return source_.placed(as_float32(source_, flat));
 }
 
 ops::Activation LlamaStates::activation() const {
@@ -64,6 +97,23 @@ GatedDeltaNet LlamaStates::delta_net(const std::string& name, int64_t in) const 
     layer.activation = activation();
     layer.norm =
         load_rms_norm(source_, name + ".norm", layer.sizes.value_dim, config_.norm_epsilon);
+    return layer;
+}
+
+GatedDeltaNet LlamaStates::kimi_delta(const std::string& name, int64_t in) const {
+    GatedDeltaNet layer;
+    layer.sizes = sizes();
+    const LinearAttentionSizes& of = layer.sizes;
+    layer.in = load_inputs(name, in);
+    layer.norm_gates = load_linear(source_, {name + ".g_b_proj", of.gate_rank, of.values()});
+    layer.decays = load_linear(source_, {name + ".f_b_proj", of.gate_rank, of.keys()});
+    layer.out = load_linear(source_, {name + ".o_proj", of.values(), config_.hidden_size});
+    layer.conv_taps = convolution_of_parts(name);
+    layer.a_log = vector(name + ".A_log", of.heads);
+    layer.dt_bias = vector(name + ".dt_bias", of.keys());
+    layer.activation = activation();
+    layer.gate = ops::Activation::sigmoid;
+    layer.norm = load_rms_norm(source_, name + ".o_norm", of.value_dim, config_.norm_epsilon);
     return layer;
 }
 
@@ -129,6 +179,7 @@ StateLayer LlamaStates::load(const std::string& block, int64_t in) const {
     const std::string name = fmt::format("{}.{}", block, traits_.state_layer);
     if (is(StateLayerKind::short_conv)) return short_conv(name, in);
     if (is(StateLayerKind::mamba2)) return mamba(name, in);
+    if (is(StateLayerKind::kimi_delta)) return kimi_delta(name, in);
     return delta_net(name, in);
 }
 

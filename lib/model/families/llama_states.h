@@ -29,12 +29,17 @@ class LlamaStates {
     // Behind the convolution.
     ops::Activation activation() const;
     GatedDeltaNet delta_net(const std::string& name, int64_t in) const;
+    GatedDeltaNet kimi_delta(const std::string& name, int64_t in) const;
     Mamba2 mamba(const std::string& name, int64_t in) const;
     ShortConv short_conv(const std::string& name, int64_t in) const;
     // Below the layer, and their rows.
     std::vector<std::pair<const char*, int64_t>> inputs() const;
     LinearWeight load_inputs(const std::string& name, int64_t in) const;
+    // As it is stored, float32 [channels, taps], and as the op takes it.
+    Tensor stored_taps(const std::string& name, int64_t channels) const;
     Tensor convolution(const std::string& name, int64_t channels) const;
+    Tensor convolution_of_parts(const std::string& name) const;
+    // Stored as [size], or with axes of 1 around it.
     Tensor vector(const std::string& name, int64_t size) const;
     std::vector<Norm> norms_of_groups(const std::string& name) const;
 

@@ -79,7 +79,7 @@ LlamaTraits hybrid_traits(const ModelConfig&) {
     LlamaTraits traits;
     traits.norm_form.weight_offset = 1.0f;
     traits.query_key_norm = QueryKeyNorm::heads;
-    traits.attention_gate = true;
+    traits.output_gate = OutputGate::behind_queries;
     traits.experts.shared = "shared_expert";
     traits.experts.shared_gate = "shared_expert_gate";
     return traits;
@@ -97,17 +97,13 @@ std::unique_ptr<Model> make_qwen3_next(const ModelConfig& config, WeightSource& 
     return make_llama_like(config, source, settings, traits);
 }
 
-bool is_of_next_token_layer(const std::string& tensor, const ModelConfig&) {
-    return tensor.starts_with("mtp.");
-}
-
 }  // namespace
 
 extern const FamilyRow kQwen3Next = {"Qwen3NextForCausalLM", make_qwen3_next, kQwen3NextConfigs,
-                                     is_of_next_token_layer, hybrid_traits};
-extern const FamilyRow kQwen35 = {"Qwen3_5ForCausalLM", make_qwen3_5, kQwen35Configs,
-                                  is_of_next_token_layer, hybrid_traits};
+                                     is_below_mtp, hybrid_traits};
+extern const FamilyRow kQwen35 = {"Qwen3_5ForCausalLM", make_qwen3_5, kQwen35Configs, is_below_mtp,
+                                  hybrid_traits};
 extern const FamilyRow kQwen35Moe = {"Qwen3_5MoeForCausalLM", make_qwen3_5, kQwen35MoeConfigs,
-                                     is_of_next_token_layer, hybrid_traits};
+                                     is_below_mtp, hybrid_traits};
 
 }  // namespace nvllm

@@ -11,7 +11,8 @@
 namespace nvllm {
 namespace {
 
-// Queries, keys and values side by side, out of a projection with gates behind the queries.
+// Queries, keys and values side by side, out of a projection with each head's gate behind its
+// query.
 TensorView without_gates(const Context& context, const Attention& layer, const TensorView& x) {
     const int64_t width = layer.heads * layer.head_dim;
     const int64_t rest = 2 * layer.kv_heads * layer.head_dim;
@@ -32,8 +33,7 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     const GroupTables& tables = batch.groups[static_cast<size_t>(layer.group)];
 
     const TensorView projected = project(context, x);
-    const TensorView inputs =
-        has_output_gate ? without_gates(context, *this, projected) : projected;
+    const TensorView inputs = inputs_of(context, projected);
     const TensorView queries = inputs.columns(0, heads * head_dim).split_last(heads);
     if (kv_layer) {
         prepare_queries(context, cos_sin, queries);
@@ -50,12 +50,31 @@ void Attention::apply(const ForwardContext& batch, int32_t index, const CosSin* 
     over_layer.tree_start_loc = batch.rows.tree_start_loc;
     ops::paged_attention(context, queries, layer.keys, layer.values, batch.query_start_loc,
                          batch.seq_lens, tables.block_tables, over_layer, attended);
-    if (has_output_gate) {
-        const TensorView with_gates = projected.columns(0, 2 * heads * head_dim).split_last(heads);
-        ops::gated_activation(context, ops::Activation::sigmoid,
-                              with_gates.columns(head_dim, head_dim), attended, attended);
+    if (output_gate != OutputGate::none) {
+        ops::gated_activation(context, ops::Activation::sigmoid, gates_of(projected), attended,
+                              attended);
     }
     apply_scaled(context, output, out_scale, attended.reshaped({tokens, heads * head_dim}), how, y);
+}
+
+TensorView Attention::inputs_of(const Context& context, const TensorView& projected) const {
+    switch (output_gate) {
+        case OutputGate::none:
+            break;
+        case OutputGate::behind_queries:
+            return without_gates(context, *this, projected);
+        case OutputGate::behind_values:
+            return projected.columns(0, projected.dim(1) - heads * head_dim);
+    }
+    return projected;
+}
+
+TensorView Attention::gates_of(const TensorView& projected) const {
+    const int64_t width = heads * head_dim;
+    if (output_gate == OutputGate::behind_values) {
+        return projected.columns(projected.dim(1) - width, width).split_last(heads);
+    }
+    return projected.columns(0, 2 * width).split_last(heads).columns(head_dim, head_dim);
 }
 
 TensorView Attention::project(const Context& context, const ConstTensorView& x) const {

@@ -19,17 +19,22 @@ enum class QueryKeyNorm : uint8_t {
     projections,    // all heads of a token as one vector, before
 };
 
+// Where a projection has gates: sigmoid(gate) times each value that is attended.
+enum class OutputGate : uint8_t {
+    none,
+    behind_queries,  // each head's behind its query (Qwen3-Next)
+    behind_values,   // all heads' behind everything else (Trinity)
+};
+
 struct Attention {
     int64_t heads = 0;
     int64_t kv_heads = 0;
     int64_t head_dim = 0;
     ops::PagedAttentionOptions options;
-    // The projection also gives a gate for each value that is attended, sigmoid(gate) times which
-    // it is: each head's lie behind its query.
-    bool has_output_gate = false;
+    OutputGate output_gate = OutputGate::none;
     // Values are keys as they were projected; the projection then gives queries and keys alone.
     bool values_are_keys = false;
-    LinearWeight query_key_value;    // [hidden] → queries, keys, values of all heads
+    LinearWeight query_key_value;    // [hidden] → queries, keys, values of all heads, and gates
     LinearWeight output;             // [heads * head_dim] → [hidden]
     std::optional<Norm> query_norm;  // rms norms over what norm_place says
     std::optional<Norm> key_norm;
@@ -66,6 +71,10 @@ struct Attention {
     size_t bytes() const;
 
   private:
+    // Queries, keys and values out of what the projection gave, and the gates [tokens, heads,
+    // head_dim]. REQUIRES for gates: there are some.
+    TensorView inputs_of(const Context& context, const TensorView& projected) const;
+    TensorView gates_of(const TensorView& projected) const;
     // The steps that the op of prepare() does not have in their place, and what is left to it.
     TensorView project(const Context& context, const ConstTensorView& x) const;
     void prepare_queries(const Context& context, const CosSin* cos_sin,

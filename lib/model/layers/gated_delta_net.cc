@@ -18,7 +18,7 @@ struct Projected {
     TensorView channels;    // queries, keys, values
     TensorView norm_gates;  // [tokens, values]
     TensorView update;      // [tokens, heads]
-    TensorView decay;       // alike
+    TensorView decay;       // [tokens, heads], or [tokens, keys]
 };
 
 // Columns [first, first + width) of each of `parts` equal parts of a row: [tokens, parts, width].
@@ -34,10 +34,11 @@ Projected one_after_another(const LinearAttentionSizes& sizes, const TensorView&
         return part;
     };
     Projected projected;
+    const int64_t rank = sizes.gate_rank;
     projected.channels = next(sizes.channels());
-    projected.norm_gates = next(sizes.values());
+    projected.norm_gates = next(rank > 0 ? rank : sizes.values());
     projected.update = next(sizes.heads);
-    projected.decay = next(sizes.heads);
+    projected.decay = next(rank > 0 ? rank : sizes.heads);
     return projected;
 }
 
@@ -66,6 +67,12 @@ Projected gathered(const Context& context, const LinearAttentionSizes& sizes, co
     return projected;
 }
 
+TensorView multiplied(const Context& context, const LinearWeight& linear, const TensorView& x) {
+    const TensorView y = take_activations(context, {x.dim(0), linear.out()});
+    linear.apply(context, x, ops::MatmulOutput::overwrite, y);
+    return y;
+}
+
 }  // namespace
 
 void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const ConstTensorView& x,
@@ -76,8 +83,12 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
 
     const TensorView all = take_activations(context, {tokens, in.out()});
     in.apply(context, x, ops::MatmulOutput::overwrite, all);
-    const Projected projected =
+    Projected projected =
         is_by_key_head ? gathered(context, sizes, all) : one_after_another(sizes, all);
+    if (sizes.gate_rank > 0) {
+        projected.norm_gates = multiplied(context, norm_gates, projected.norm_gates);
+        projected.decay = multiplied(context, decays, projected.decay);
+    }
 
     const TensorView convolved = take_activations(context, {tokens, sizes.channels()});
     convolve(batch, index, projected.channels, {conv_taps.view(), {}}, states.of_conv, convolved);
@@ -91,23 +102,31 @@ void GatedDeltaNet::apply(const ForwardContext& batch, int32_t index, const Cons
     const float scale = 1.0f / std::sqrt(static_cast<float>(sizes.key_dim));
     ops::l2_norm(context, queries, kEpsilon, scale, queries);
     ops::l2_norm(context, keys, kEpsilon, 1.0f, keys);
-    const TensorView decay = take_values(context, DType::f32, {tokens, sizes.heads});
+    const TensorView decay = take_values(context, DType::f32, {tokens, projected.decay.dim(1)});
     const TensorView update = take_values(context, DType::f32, {tokens, sizes.heads});
     ops::state_gates(context, projected.decay, projected.update, {a_log.view(), dt_bias.view()},
                      decay, update);
 
     const TensorView attended = take_activations(context, {tokens, sizes.heads, sizes.value_dim});
-    attend_states(batch, index, {queries, keys, values, decay, update, true, {}}, states.of_heads,
-                  attended);
+    const bool by_dimension = sizes.gate_rank > 0;
+    attend_states(batch, index,
+                  {queries,
+                   keys,
+                   values,
+                   by_dimension ? decay.split_last(sizes.heads) : decay,
+                   update,
+                   true,
+                   {}},
+                  states.of_heads, attended);
     norm.apply(context, attended, attended);
-    ops::gated_activation(context, ops::Activation::silu,
-                          projected.norm_gates.split_last(sizes.heads), attended, attended);
+    ops::gated_activation(context, gate, projected.norm_gates.split_last(sizes.heads), attended,
+                          attended);
     out.apply(context, attended.reshaped({tokens, sizes.values()}), how, y);
 }
 
 size_t GatedDeltaNet::bytes() const {
-    return in.bytes() + conv_taps.bytes() + a_log.bytes() + dt_bias.bytes() + norm.bytes() +
-           out.bytes();
+    return in.bytes() + norm_gates.bytes() + decays.bytes() + conv_taps.bytes() + a_log.bytes() +
+           dt_bias.bytes() + norm.bytes() + out.bytes();
 }
 
 }  // namespace nvllm

@@ -15,7 +15,8 @@ struct LinearAttentionSizes {
     int64_t heads = 0;  // of values and of the state; a multiple of key_heads
     int64_t key_dim = 0;
     int64_t value_dim = 0;
-    int64_t taps = 0;  // of the convolution
+    int64_t taps = 0;       // of the convolution
+    int64_t gate_rank = 0;  // of the vectors that gates are made of (Kimi Linear); 0: of the input
 
     int64_t keys() const { return key_heads * key_dim; }
     int64_t values() const { return heads * value_dim; }

@@ -1,6 +1,8 @@
 // Loading norms.
 #include "lib/model/layers/norm.h"
 
+#include <algorithm>
+
 namespace nvllm {
 namespace {
 
@@ -19,6 +21,7 @@ Tensor raised(WeightSource& source, const Tensor& stored, float offset) {
 
 Norm load_norm(WeightSource& source, const std::string& name, int64_t size, double epsilon,
                const NormForm& form) {
+    if (!form.has_weights) return plain_norm(source, size, epsilon, form.kind);
     if (form.kind == Norm::Kind::rms) {
         return load_rms_norm(source, name, size, epsilon, form.weight_offset);
     }
@@ -32,6 +35,16 @@ Norm load_norm(WeightSource& source, const std::string& name, int64_t size, doub
     // Of one type with the weights.
     const Tensor bias = source.read(name + ".bias", {size}, WeightRole::bias);
     norm.bias = source.placed(as_type(source, bias, norm.weight.view().dtype));
+    return norm;
+}
+
+Norm plain_norm(WeightSource& source, int64_t size, double epsilon, Norm::Kind kind) {
+    const Tensor ones = Tensor::allocate(DType::f32, {size});
+    std::fill_n(ones.mutable_view().as<float>(), size, 1.0f);
+    Norm norm;
+    norm.kind = kind;
+    norm.weight = source.placed(ones);
+    norm.epsilon = static_cast<float>(epsilon);
     return norm;
 }
 

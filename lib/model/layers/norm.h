@@ -52,11 +52,16 @@ inline Norm load_layer_norm(WeightSource& source, const std::string& name, int64
 struct NormForm {
     Norm::Kind kind = Norm::Kind::rms;
     bool bias = false;           // of layer norms
+    bool has_weights = true;     // false: nothing is stored
     float weight_offset = 0.0f;  // weights are stored less this
 };
 
 // A norm of any form. Layer norms that are stored less an offset become float32, with it.
 Norm load_norm(WeightSource& source, const std::string& name, int64_t size, double epsilon,
                const NormForm& form);
+
+// One without weights, which are all 1 then.
+Norm plain_norm(WeightSource& source, int64_t size, double epsilon,
+                Norm::Kind kind = Norm::Kind::rms);
 
 }  // namespace nvllm

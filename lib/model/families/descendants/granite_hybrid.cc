@@ -1,6 +1,6 @@
 // Granite 4 (IBM 2025): Mamba-2 in most layers and attention, mostly without RoPE, in the others;
 // an MLP for all tokens in each, and experts beside it in the larger ones; multipliers as in
-// Granite 3.
+// Granite 3. Granite 3's models of experts (2024) have attention in all layers.
 #include <array>
 
 #include "lib/model/families/family.h"
@@ -30,6 +30,31 @@ constexpr std::array<FamilyDefaults, 1> kGraniteHybridConfigs = {
       // How prompts are cut while a state is computed, and what published files say of the class.
       .idle_keys = "mamba_chunk_size normalization_function init_method"}}};
 
+constexpr FamilyDefaults granite_moe_config() {
+    FamilyDefaults config = {.model_type = "granitemoe",
+                             .normalizes_experts = true,
+                             .num_experts = 8,
+                             .experts_per_token = 2,
+                             .attention_scale = 1.0};
+    config.own_keys =
+        "attention_bias embedding_multiplier logits_scaling residual_multiplier "
+        "attention_multiplier num_local_experts num_experts_per_tok";
+    return config;
+}
+
+constexpr FamilyDefaults granite_shared_config() {
+    FamilyDefaults config = granite_moe_config();
+    config.model_type = "granitemoeshared";
+    config.has_shared_mlp = true;
+    config.own_keys =
+        "attention_bias embedding_multiplier logits_scaling residual_multiplier "
+        "attention_multiplier num_local_experts num_experts_per_tok shared_intermediate_size";
+    return config;
+}
+
+constexpr std::array<FamilyDefaults, 1> kGraniteMoeConfigs = {granite_moe_config()};
+constexpr std::array<FamilyDefaults, 1> kGraniteSharedConfigs = {granite_shared_config()};
+
 std::unique_ptr<Model> make_granite_hybrid(const ModelConfig& config, WeightSource& source,
                                            const ModelSettings& settings) {
     LlamaTraits traits;
@@ -44,6 +69,10 @@ std::unique_ptr<Model> make_granite_hybrid(const ModelConfig& config, WeightSour
 
 }  // namespace
 
+extern const FamilyRow kGraniteMoe = {"GraniteMoeForCausalLM", make_granite_hybrid,
+                                      kGraniteMoeConfigs};
+extern const FamilyRow kGraniteShared = {"GraniteMoeSharedForCausalLM", make_granite_hybrid,
+                                         kGraniteSharedConfigs};
 extern const FamilyRow kGraniteHybrid = {"GraniteMoeHybridForCausalLM", make_granite_hybrid,
                                          kGraniteHybridConfigs};
 

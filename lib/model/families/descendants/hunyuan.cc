@@ -1,5 +1,6 @@
 // HunYuan dense (Tencent 2025): Llama whose queries and keys are normalised after the rotation,
-// with NTK-aware frequencies of one length for all.
+// with NTK-aware frequencies of one length for all; Hunyuan-A13B (2025) with experts beside one
+// that all tokens go to.
 #include <array>
 
 #include "lib/model/families/family.h"
@@ -13,17 +14,43 @@ constexpr std::array<FamilyDefaults, 1> kHunYuanConfigs = {{{.model_type = "huny
                                                              .own_keys = "attention_bias alpha",
                                                              .idle_keys = "eod_token_id"}}};
 
-std::unique_ptr<Model> make_hunyuan(const ModelConfig& config, WeightSource& source,
-                                    const ModelSettings& settings) {
+// All experts are as wide as intermediate_size says, be it a list or moe_intermediate_size that
+// repeats it.
+constexpr std::array<FamilyDefaults, 1> kHunYuanMoeConfigs = {
+    {{.model_type = "hunyuan_v1_moe",
+      .epsilon = 1e-5,
+      .normalizes_experts = true,
+      .num_experts = 1,
+      .experts_per_token = 1,
+      .num_shared_experts = 1,
+      .renamed_keys = "moe_topk=num_experts_per_tok num_shared_expert=n_shared_experts",
+      .own_keys = "attention_bias alpha num_local_experts num_experts num_experts_per_tok "
+                  "moe_intermediate_size n_shared_experts",
+      .uniform_keys = "num_experts moe_topk num_shared_expert moe_intermediate_size",
+      .only_values = "use_cla=false",
+      .idle_keys = "eod_token_id cla_share_factor use_qk_norm use_mixed_mlp_moe "
+                   "moe_layer_num_skipped moe_random_routing_dropped_token moe_drop_tokens "
+                   "norm_type capacity_factor group_limited_greedy n_group topk_group "
+                   "norm_topk_prob"}}};
+
+LlamaTraits hunyuan_traits() {
     LlamaTraits traits;
     traits.query_key_norm = QueryKeyNorm::rotated_heads;
     traits.query_norm = "query_layernorm";
     traits.key_norm = "key_layernorm";
-    return make_llama_like(config, source, settings, traits);
+    traits.experts.router = "gate.wg";
+    traits.experts.shared = "shared_mlp";
+    return traits;
+}
+
+std::unique_ptr<Model> make_hunyuan(const ModelConfig& config, WeightSource& source,
+                                    const ModelSettings& settings) {
+    return make_llama_like(config, source, settings, hunyuan_traits());
 }
 
 }  // namespace
 
+extern const FamilyRow kHunYuanMoe = {"HunYuanMoEV1ForCausalLM", make_hunyuan, kHunYuanMoeConfigs};
 extern const FamilyRow kHunYuan = {"HunYuanDenseV1ForCausalLM", make_hunyuan, kHunYuanConfigs};
 
 }  // namespace nvllm

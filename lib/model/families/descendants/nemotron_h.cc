@@ -90,13 +90,9 @@ std::unique_ptr<Model> make_nemotron_h(const ModelConfig& config, WeightSource& 
     return make_llama_like(config, source, settings, traits);
 }
 
-bool is_of_next_token_layer(const std::string& tensor, const ModelConfig&) {
-    return tensor.starts_with("mtp.");
-}
-
 }  // namespace
 
 extern const FamilyRow kNemotronH = {"NemotronHForCausalLM", make_nemotron_h, kNemotronHConfigs,
-                                     is_of_next_token_layer};
+                                     is_below_mtp};
 
 }  // namespace nvllm

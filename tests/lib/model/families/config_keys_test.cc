@@ -89,6 +89,8 @@ std::string text_of(const ModelConfig& config) {
                         config.shared_expert_intermediate_size, config.num_expert_groups,
                         config.expert_groups_per_token, config.expert_weight_scale,
                         config.swiglu_alpha, config.swiglu_limit);
+    text += fmt::format(" {} {} {}", config.has_post_norms, config.is_parallel,
+                        config.scales_embedding);
     text += fmt::format(" {} {} {} {} {} {}", config.encoder, config.classifies_mean,
                         config.classifier_bias, config.classifier_activation, config.norm_bias,
                         config.position_buckets);
@@ -141,10 +143,13 @@ TEST_CASE("config keys: what every family says by default gives no note") {
 bool says_nothing_now(const ModelConfig& config, const std::string& key) {
     const bool is_of_windows = key == "sliding_window" || key == "max_window_layers" ||
                                key == "layer_types" || key == "use_sliding_window";
-    // Lists of layers decide over these, and mamba_d_ssm.
-    const bool is_decided = key == "sliding_window_pattern" || key == "no_rope_layer_interval" ||
-                            key == "interleave_moe_layer_step" ||
-                            (key == "mamba_expand" && config.attention_beside_states);
+    // Lists of layers decide over these, the number of layers, and mamba_d_ssm.
+    const bool is_decided =
+        key == "sliding_window_pattern" || key == "no_rope_layer_interval" ||
+        key == "interleave_moe_layer_step" || key == "global_attn_every_n_layers" ||
+        key == "moe_layer_end_index" ||
+        (key == "first_k_dense_replace" && config.text_architecture == "ExaoneMoeForCausalLM") ||
+        (key == "mamba_expand" && config.attention_beside_states);
     // Experts are chosen out of all groups.
     const bool is_of_groups = key == "n_group" || key == "topk_group";
     const bool has_groups = config.text_architecture != "DeepseekV2ForCausalLM";

@@ -379,6 +379,127 @@ TEST_CASE("layer options: Gemma 4's heads by layer, shared keys and values, and 
     }
 }
 
+TEST_CASE("layer options: Kimi Linear's layers, by its own lists and by types") {
+    const json published = {{"num_key_value_heads", 8},
+                            {"head_dim", 72},
+                            {"kv_lora_rank", 20},
+                            {"q_lora_rank", nullptr},
+                            {"qk_nope_head_dim", 10},
+                            {"qk_rope_head_dim", 6},
+                            {"v_head_dim", 14},
+                            {"mla_use_nope", true},
+                            {"model_max_length", 512},
+                            {"num_experts", 8},
+                            {"num_experts_per_token", 3},
+                            {"num_shared_experts", 2},
+                            {"num_expert_group", 2},
+                            {"topk_group", 1},
+                            {"moe_intermediate_size", 16},
+                            {"moe_renormalize", false},
+                            {"linear_attn_config",
+                             {{"full_attn_layers", {4}},
+                              {"kda_layers", {1, 2, 3}},
+                              {"head_dim", 10},
+                              {"num_heads", 3},
+                              {"short_conv_kernel_size", 3}}}};
+    const auto kimi = [&](const json& changes) {
+        json document = published;
+        if (!changes.is_null()) document.update(changes);
+        return parse("kimi_linear", document);
+    };
+    const ModelConfig config = kimi({});
+    REQUIRE(config.linear_attention);
+    CHECK(config.linear_attention->kind == StateLayerKind::kimi_delta);
+    CHECK(config.linear_attention->layers == std::vector<bool>{true, true, true, false});
+    CHECK(config.linear_attention->value_heads == 3);
+    CHECK(config.linear_attention->key_dim == 10);
+    CHECK(config.linear_attention->gate_rank == 10);
+    CHECK(config.linear_attention->conv_taps == 3);
+    CHECK(config.rotated_layers == std::vector<bool>(4, false));
+    CHECK(config.head_dim == 6);
+    CHECK(config.max_positions == 512);
+    CHECK(config.experts_per_token == 3);
+    CHECK(config.num_expert_groups == 2);
+    CHECK(config.shared_expert_intermediate_size == 32);
+    CHECK_FALSE(config.normalize_expert_weights);
+    CHECK(config.notes.empty());
+    const ModelConfig by_types =
+        kimi({{"linear_attn_config", nullptr},
+              {"linear_num_heads", 5},
+              {"linear_head_dim", 12},
+              {"layer_types",
+               {"linear_attention", "full_attention", "full_attention", "linear_attention"}}});
+    CHECK(by_types.linear_attention->layers == std::vector<bool>{true, false, false, true});
+    CHECK(by_types.linear_attention->value_heads == 5);
+    CHECK(kimi({{"linear_attn_config", nullptr}}).linear_attention->layers ==
+          std::vector<bool>(4, true));
+    json own = published["linear_attn_config"];
+    own["norm"] = "layer";
+    const ModelConfig unread = kimi({{"linear_attn_config", own}});
+    REQUIRE(unread.notes.size() == 1);
+    CHECK(unread.notes[0] == "config.json: not used: linear_attn_config.norm");
+    CHECK_THROWS_AS(kimi({{"mla_use_nope", false}}), Error);
+    for (const json& layers : {json{1, 2}, json{1, 2, 3, 4}, json{1, 2, 5}, json{0, 1, 2, 3}}) {
+        json bad = published["linear_attn_config"];
+        bad["kda_layers"] = layers;
+        CAPTURE(layers.dump());
+        CHECK_THROWS_AS(kimi({{"linear_attn_config", bad}}), Error);
+    }
+}
+
+TEST_CASE("layer options: experts in some layers, and one number for all layers") {
+    const json ernie = {{"moe_num_experts", 8},
+                        {"moe_k", 2},
+                        {"moe_layer_start_index", 1},
+                        {"moe_layer_end_index", 2},
+                        {"use_bias", true}};
+    const ModelConfig some = parse("ernie4_5_moe", ernie);
+    CHECK(some.sparse_layers == std::vector<bool>{false, true, true, false});
+    CHECK(some.num_experts == 8);
+    CHECK(some.experts_per_token == 2);
+    CHECK(some.head_bias);
+    CHECK(parse("ernie4_5_moe", {{"moe_layer_end_index", -1}}).sparse_layers ==
+          std::vector<bool>{false, true, true, true});
+
+    const json hunyuan = {{"num_experts", 8}, {"moe_topk", {2, 2, 2, 2}}};
+    CHECK(parse("hunyuan_v1_moe", hunyuan).experts_per_token == 2);
+    CHECK_THROWS_AS(parse("hunyuan_v1_moe", {{"num_experts", 8}, {"moe_topk", {2, 2, 1, 2}}}),
+                    Error);
+    CHECK_THROWS_AS(parse("hunyuan_v1_moe", {{"num_experts", json::array()}}), Error);
+    CHECK_THROWS_AS(parse("hunyuan_v1_moe", {{"use_cla", true}}), Error);
+}
+
+TEST_CASE("layer options: settings that only one value is supported of") {
+    CHECK_NOTHROW(parse("olmo", {{"clip_qkv", nullptr}}));
+    CHECK_THROWS_AS(parse("olmo", {{"clip_qkv", 8.0}}), Error);
+    CHECK_NOTHROW(parse("cohere", {{"use_qk_norm", false}}));
+    CHECK_THROWS_AS(parse("cohere", {{"use_qk_norm", true}}), Error);
+    CHECK_THROWS_AS(parse("phi", {{"qk_layernorm", true}}), Error);
+}
+
+TEST_CASE("layer options: layers of states alone") {
+    const json sizes = {{"num_heads", 8}, {"head_dim", 16}, {"n_groups", 2}, {"state_size", 10}};
+    const ModelConfig config = parse("mamba2", sizes);
+    CHECK(config.layer_kinds == std::vector<LayerKind>(4, LayerKind::state));
+    CHECK(config.linear_attention->layers == std::vector<bool>(4, true));
+    CHECK(config.linear_attention->value_dim == 16);
+    CHECK(config.linear_attention->key_heads == 2);
+    CHECK(config.max_positions == 1048576);
+    const ModelConfig bamba = parse("bamba", {{"mamba_n_heads", 8}, {"attn_layer_indices", {1}}});
+    CHECK(bamba.linear_attention->layers == std::vector<bool>{true, false, true, true});
+    CHECK_THROWS_AS(parse("bamba", {{"mamba_n_heads", 8}, {"attn_layer_indices", {4}}}), Error);
+}
+
+TEST_CASE("layer options: windows from a layer on, and those that a list names") {
+    CHECK(parse("dots1", {{"sliding_window", 16}, {"max_window_layers", 3}}).layer_windows ==
+          std::vector<int64_t>{0, 0, 0, 16});
+    CHECK(parse("mellum", {{"sliding_window", 16}}).layer_windows == std::vector<int64_t>(4, 0));
+    const json types = {"full_attention", "sliding_attention", "sliding_attention",
+                        "full_attention"};
+    CHECK(parse("mellum", {{"sliding_window", 16}, {"layer_types", types}}).layer_windows ==
+          std::vector<int64_t>{0, 16, 16, 0});
+}
+
 TEST_CASE("layer options: multipliers") {
     const ModelConfig granite = parse("granite", {{"logits_scaling", 8.0},
                                                   {"embedding_multiplier", 12},
@@ -391,6 +512,9 @@ TEST_CASE("layer options: multipliers") {
     CHECK(parse("granite", {}).attention_scale == 1.0);
     CHECK(parse("cohere2", {}).logit_scale == 0.0625);
     CHECK(parse("llama", {{"logit_scale", 2.0}}).logit_scale == 1.0);
+    CHECK(parse("hyperclovax", {{"logits_scaling", 8.0}}).logit_scale == 8.0);
+    CHECK(parse("afmoe", {{"mup_enabled", true}}).scales_embedding);
+    CHECK_FALSE(parse("llama", {{"mup_enabled", true}}).scales_embedding);
 }
 
 }  // namespace
