@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "lib/base/json.h"
 #include "lib/base/units.h"
@@ -34,6 +35,8 @@ std::string describe_windows(const ModelConfig& config) {
 
 std::string describe_rope(const ModelConfig& config) {
     if (config.learned_positions) return "none (learned positions)";
+    const std::vector<bool>& rotated = config.rotated_layers;
+    if (!rotated.empty() && std::ranges::count(rotated, true) == 0) return "none";
     std::string text = fmt::format("{}, theta {}", config.rope.kind, config.rope.theta);
     if (config.rope.kind != "default") text += fmt::format(", factor {}", config.rope.factor);
     if (config.rope.partial_rotary_factor != 1.0) {
@@ -81,8 +84,38 @@ std::string describe_heads(const ModelConfig& config) {
             config.num_heads, latent.query_dim(), latent.rope_dim, latent.value_dim,
             latent.cached());
     }
+    const auto has_attention = [&](int64_t layer) {
+        return config.has_attention(static_cast<size_t>(layer));
+    };
+    if (std::ranges::none_of(std::views::iota(int64_t{0}, config.num_layers), has_attention)) {
+        return "none: no layer has attention";
+    }
     return fmt::format("{}, of {}; {} for keys and values", size_text(config.num_heads),
                        size_text(config.head_dim), size_text(config.num_kv_heads));
+}
+
+const char* name_of(StateLayerKind kind) {
+    switch (kind) {
+        case StateLayerKind::none:
+            break;
+        case StateLayerKind::delta_net:
+            return "gated delta rule";
+        case StateLayerKind::kimi_delta:
+            return "Kimi delta attention";
+        case StateLayerKind::mamba2:
+            return "Mamba-2";
+        case StateLayerKind::short_conv:
+            return "short convolution";
+    }
+    return "none";
+}
+
+std::string describe_state_layers(const LinearAttentionConfig& linear) {
+    std::string text = fmt::format("{} in {} layers, {} taps", name_of(linear.kind),
+                                   std::ranges::count(linear.layers, true), linear.conv_taps);
+    if (linear.kind == StateLayerKind::short_conv) return text;
+    return text + fmt::format("; {} heads of {}, {} of keys of {}", linear.value_heads,
+                              linear.value_dim, linear.key_heads, linear.key_dim);
 }
 
 void add_shape(const ModelConfig& config, TextSheet& sheet) {
@@ -90,6 +123,9 @@ void add_shape(const ModelConfig& config, TextSheet& sheet) {
     sheet.row("hidden", fmt::format("{}, feed-forward {} ({})", size_text(config.hidden_size),
                                     size_text(config.intermediate_size), config.activation));
     sheet.row("heads", describe_heads(config));
+    if (config.linear_attention) {
+        sheet.row("states", describe_state_layers(*config.linear_attention));
+    }
     if (config.num_experts > 0) {
         sheet.row("experts",
                   fmt::format("{}, {} a token, feed-forward {}, in {} layers", config.num_experts,
