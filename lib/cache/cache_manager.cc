@@ -16,6 +16,7 @@ const CacheConfig& checked(const CacheConfig& config) {
     };
     require(config.block_size >= 1, "block_size must be at least 1");
     require(config.checkpoint_interval >= 0, "checkpoint_interval must not be negative");
+    require(config.checkpoint_borders >= 0, "checkpoint_borders must not be negative");
     require(!config.groups.empty(), "there must be at least one cache group");
     for (const CacheGroupConfig& group : config.groups) {
         require(group.num_blocks >= 1, "every cache group needs at least 1 block");
@@ -63,6 +64,7 @@ CacheManager::CacheManager(const CacheConfig& config)
       prefix_cache_(config.enable_prefix_caching, shape_, pools_, index_, ranking_, hints_),
       tables_(shape_, pools_, prefix_cache_, deferred_),
       states_(shape_, pools_, prefix_cache_, tables_, config.checkpoint_interval),
+      checkpoint_borders_(config.checkpoint_borders),
       copy_on_write_(shape_, pools_, index_, prefix_cache_, tables_, states_),
       swap_space_(sizes(config, &CacheGroupConfig::num_host_blocks)),
       swapper_(shape_, pools_, prefix_cache_, tables_, states_, deferred_, swap_space_),

@@ -36,12 +36,15 @@ namespace nvllm {
 
 struct CacheConfig {
     int32_t block_size = 16;  // positions in a block, the same in every group
-    std::vector<CacheGroupConfig> groups;
+    std::vector<CacheGroupConfig> groups = {};
     bool enable_prefix_caching = true;
     std::optional<HashKey> hash_key = std::nullopt;  // of block keys; empty: a random one
     std::string eviction = "lru";                    // a row of eviction.cc
     // Of states: kept at multiples of so many tokens, rounded up to whole blocks. 0: of a block.
     int32_t checkpoint_interval = 0;
+    // Of a prompt's states: kept at so many borders between its messages, the first of them and the
+    // last ones.
+    int32_t checkpoint_borders = 4;
     EvictionCosts eviction_costs = {};
 };
 
@@ -57,6 +60,7 @@ class CacheManager {
     // Whether states are kept for other sequences, and at multiples of how many tokens.
     bool keeps_checkpoints() const { return shape_.has_states() && prefix_cache_.enabled(); }
     int32_t checkpoint_interval() const { return states_.checkpoint_interval(); }
+    int32_t checkpoint_borders() const { return checkpoint_borders_; }
     // Sizes of tables, windows, kinds of groups.
     const CacheShape& shape() const { return shape_; }
     // For inspection. Valid as long as the manager.
@@ -203,6 +207,7 @@ class CacheManager {
     DeferredFree deferred_;
     BlockTables tables_;
     StateSlots states_;
+    int32_t checkpoint_borders_;
     CopyOnWrite copy_on_write_;
     SwapSpace swap_space_;
     Swapper swapper_;

@@ -67,7 +67,9 @@ struct ComputeOptions {
 struct KvCacheOptions {
     BlockSize block_size;
     std::string dtype = "auto";  // kv_cache_type() has the names
-    CacheConfig cache;           // sizes and groups: from the memory plan
+    // Sizes and groups: from the memory plan. Few tokens are computed again where a state is kept
+    // every 128, and a copy of one costs little beside so many steps.
+    CacheConfig cache = {.checkpoint_interval = 128};
 };
 
 // Tokens of a step, and prefill tokens of a step that also decodes for clients that read a stream.

@@ -223,10 +223,6 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
 
 namespace {
 
-// Tokens between the states that are kept of a long answer: few of it are computed again when a
-// conversation goes on, and a copy of a state costs little beside so many steps.
-constexpr int32_t kCheckpointInterval = 128;
-
 CacheGroupKind cache_kind(CacheLayout::Kind kind) {
     switch (kind) {
         case CacheLayout::Kind::paged_kv:
@@ -244,7 +240,6 @@ CacheGroupKind cache_kind(CacheLayout::Kind kind) {
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
     CacheConfig cache = config.kv_cache.cache;
     cache.block_size = plan.block_size;
-    cache.checkpoint_interval = kCheckpointInterval;
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(plan.groups[g].window),
                                 plan.num_host_blocks.empty() ? 0 : plan.num_host_blocks[g],

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lib/engine/message_borders.h"
+
 namespace nvllm {
 namespace {
 
@@ -29,19 +31,6 @@ PoolingKind kind_of(PooledRow row) {
             return PoolingKind::last;
     }
     return PoolingKind::last;
-}
-
-// Tokens in which the header of an answer ends a prompt, and what else templates put there.
-constexpr size_t kHeaderTokens = 64;
-
-// Templates put special tokens between messages. What they put behind the last one before an
-// answer, such as an empty block of reasoning, is often left out when that answer is history.
-int32_t count_stable_tokens(const Tokenizer& tokenizer, std::span<const int32_t> prompt) {
-    const size_t least = prompt.size() - std::min(prompt.size(), kHeaderTokens);
-    for (size_t count = prompt.size(); count > least; --count) {
-        if (tokenizer.is_special(prompt[count - 1])) return static_cast<int32_t>(count);
-    }
-    return 0;
 }
 
 }  // namespace
@@ -67,6 +56,7 @@ InputProcessor::InputProcessor(std::shared_ptr<const Tokenizer> tokenizer,
       pooling_(pooling),
       architecture_(config.architecture),
       encoder_(config.encoder),
+      has_states_(config.linear_attention.has_value()),
       generates_(config.generates),
       vocab_size_(static_cast<int32_t>(config.vocab_size)),
       vector_size_(pooling.vector_size(config.hidden_size)),
@@ -107,6 +97,9 @@ Result<Request> InputProcessor::process(const RequestInput& input) const {
     request.prompt_token_ids = std::move(*ids);
     if (tokenizer_ != nullptr) {
         request.num_stable_tokens = count_stable_tokens(*tokenizer_, request.prompt_token_ids);
+    }
+    if (tokenizer_ != nullptr && has_states_) {
+        request.message_borders = message_borders(*tokenizer_, request.prompt_token_ids);
     }
     request.sampling = std::move(sampling);
     request.eos_token_ids = eos_token_ids_;

@@ -125,6 +125,7 @@ class InputProcessor {
     PoolingConfig pooling_;
     std::string architecture_;
     bool encoder_;
+    bool has_states_;
     bool generates_;
     int32_t vocab_size_;
     int64_t vector_size_;

@@ -24,6 +24,9 @@ struct Request {
     // Of the prompt, the tokens that the next turn of its conversation begins with in any case: up
     // to where the answer's header begins. 0: not known.
     int32_t num_stable_tokens = 0;
+    // Of the prompt, tokens before a message's end or the next one's beginning, ascending. Where a
+    // model has states, some are kept there.
+    std::vector<int32_t> message_borders = {};
     SamplingParams sampling;  // seed is set, max_tokens is set and fits the context
     // Wanted is a vector and no text: nothing is generated, and of `sampling` nothing holds.
     std::optional<PoolingParams> pooling;

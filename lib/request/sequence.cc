@@ -18,6 +18,7 @@ Sequence Sequence::waiting(const Request& request, SequenceId id, int32_t index)
     sequence.token_ids = request.prompt_token_ids;
     sequence.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
     sequence.num_stable_tokens = request.num_stable_tokens;
+    sequence.message_borders = request.message_borders;
     sequence.arrival_s = request.arrival_s;
     sequence.state_since_s = request.arrival_s;
     return sequence;

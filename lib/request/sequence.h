@@ -42,9 +42,10 @@ struct Sequence {
     std::vector<int32_t> token_ids;  // prompt, then generated
     int32_t num_prompt_tokens = 0;
     int32_t num_stable_tokens = 0;  // see Request
-    int32_t longest_length = 0;     // tokens of prompt and output, at most
-    int32_t num_computed = 0;       // leading tokens whose keys and values are committed
-    int32_t num_in_flight = 0;      // after those, planned and not committed yet
+    std::vector<int32_t> message_borders = {};
+    int32_t longest_length = 0;  // tokens of prompt and output, at most
+    int32_t num_computed = 0;    // leading tokens whose keys and values are committed
+    int32_t num_in_flight = 0;   // after those, planned and not committed yet
     // After token_ids: tokens that plans in flight choose and later plans may compute before they
     // are known, and draft tokens in flight.
     int32_t num_placeholders = 0;

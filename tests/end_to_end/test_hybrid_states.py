@@ -1,12 +1,13 @@
 """Models with linear attention: a state for each sequence beside the blocks, kept at some places for others to begin from."""
 
 import json
+import pathlib
 import subprocess
 import sys
 import unittest
 
 from family_testing import FAMILIES, SWAP, TIGHT, MovesTest, essence, ids, requests
-from programs import BIN, SOURCE, environment, run, run_jsonl
+from programs import BIN, SOURCE, FolderTest, environment, run, run_jsonl
 
 HYBRIDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "granite4", "falcon_h1", "nemotron_h", "lfm2", "kimi_linear", "mamba2")
 BLOCK = 16
@@ -76,6 +77,28 @@ class Reuse(unittest.TestCase):
             with self.subTest(chunk=chunk):
                 found = self.cached(FAMILIES / "qwen3_next", [prompt, prompt], "--prefill-chunk-size", chunk)
                 self.assertEqual(found, [0, 144])
+
+
+class Messages(FolderTest):
+    def test_conversations_share_their_first_message(self):
+        """A state is kept behind the system prompt, where no interval would have it."""
+        model = pathlib.Path(self.folder) / "model"
+        subprocess.run([sys.executable, "-B", SOURCE / "scripts" / "measure" / "make_checkpoint.py", model, "tiny-qwen3.5"], check=True)
+        system = {"role": "system", "content": "You may call tools. " + "The dog went home. " * 12}
+        chats = [{"messages": [system, {"role": "user", "content": f"{word} " * 40}], "max_tokens": 3, "ignore_eos": True, "temperature": 0.0}
+                 for word in ("house", "river")]
+        found = {}
+        for borders in (0, 2):
+            with self.subTest(borders=borders):
+                settings = ("--max-num-seqs", "1", "--block-size", "4", "--state-checkpoint-interval", "512", "--state-checkpoint-borders", borders)
+                answers = run_jsonl(chats, *settings, model=str(model))
+                fresh = run_jsonl(chats, "--no-enable-prefix-caching", model=str(model))
+                self.assertEqual([answer["token_ids"] for answer in answers], [answer["token_ids"] for answer in fresh])
+                found[borders] = answers[1]["usage"]
+        self.assertEqual(found[0]["cached_tokens"], 0)
+        self.assertGreater(found[2]["cached_tokens"], 40)
+        # What both begin with, but for the tokens of one block.
+        self.assertLessEqual(found[0]["tokens_without_state"] - found[2]["cached_tokens"], 8)
 
 
 class Replay(unittest.TestCase):

@@ -31,6 +31,9 @@ OptionDetail block_size_form() {
 
 namespace {
 
+constexpr int32_t kMaxInterval = 1 << 30;
+constexpr int32_t kMaxBorders = 65536;
+
 OptionList<CacheConfig> prefix_cache_options() {
     OptionList<CacheConfig> list("engine");
     list.group("Memory");
@@ -40,6 +43,14 @@ OptionList<CacheConfig> prefix_cache_options() {
              "Which cached block that nobody uses is given up first; cost: what is cheapest to "
              "compute again, by how likely it is wanted.",
              choices(names_of(eviction_policies())));
+    list.add("state-checkpoint-interval", &CacheConfig::checkpoint_interval,
+             "Of models with linear attention: tokens from one state that is kept for others to "
+             "begin from to the next, in prompts and answers; rounded up to whole blocks.",
+             range(1, kMaxInterval));
+    list.add("state-checkpoint-borders", &CacheConfig::checkpoint_borders,
+             "Of those models: states kept at borders between the messages of a prompt, the first "
+             "and the last ones, beside that at its end; 0: none.",
+             range(0, kMaxBorders));
     return list;
 }
 

@@ -24,7 +24,9 @@ constexpr auto kOneProcess = "one process computes a model";
 constexpr auto kNoNodes = "models are not spread over machines";
 constexpr auto kOwnKernels = "kernels are chosen by the device and its instruction set";
 constexpr auto kNotCompiled = "nothing is compiled at start; --cuda-graph is about graphs";
-constexpr auto kNoMamba = "there are no state space layers";
+constexpr auto kOwnStates =
+    "states are float32, and kept for others as --state-checkpoint-interval and "
+    "--state-checkpoint-borders say";
 constexpr auto kNoOffload = "weights are not split between memories: on a GPU they must fit";
 constexpr auto kNoTiers =
     "cached blocks are not moved to another memory; --swap-space holds those of requests that had "
@@ -126,10 +128,10 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_ignored("--mamba-backend --mamba-ssu-algorithm --mamba-cache-philox-rounds "
                     "--mamba-cache-dtype --mamba-ssm-cache-dtype --mamba-block-size "
                     "--mamba-cache-mode --replayssm-buffer-len",
-                    one, kNoMamba),
+                    one, kOwnStates),
     foreign_ignored("--enable-mamba-cache-stochastic-rounding "
                     "--enable-mamba-shared-prefix-checkpoint --use-replayssm",
-                    none, kNoMamba),
+                    none, kOwnStates),
     // Several devices and machines.
     foreign_refused("--tensor-parallel-size -tp --pipeline-parallel-size -pp", one, kOneDevice,
                     "1"),
