@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a Hugging Face checkpoint of the llama or qwen3 architecture as a GGUF file, so that llama.cpp and what comes from it
-can be measured on the same weights.
+"""Writes a Hugging Face checkpoint of the llama, qwen3 or qwen3_5_text architecture as a GGUF file, so that llama.cpp and what comes
+from it can be measured on the same weights.
 
 Usage: make_gguf.py FOLDER FILE. Needs numpy and gguf from PyPI. The tokenizer is byte-level BPE from tokenizer.json.
 """
@@ -18,6 +18,13 @@ LAYER_NAMES = {
     "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 }
+# Qwen3.5's, as llama.cpp calls them.
+HYBRID_NAMES = LAYER_NAMES | {
+    "post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate",
+    "linear_attn.in_proj_b": "ssm_beta", "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d",
+    "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
+}
+ARCHITECTURES = {"qwen3_5_text": "qwen35"}
 TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
@@ -37,12 +44,43 @@ def tensors(folder):
             yield name, data[begin:end].view(np.uint16).reshape(entry["shape"])
 
 
-def peer_name(name):
+def peer_name(name, is_hybrid):
     stem = name.removesuffix(".weight")
     if stem in TOP_NAMES:
         return TOP_NAMES[stem] + ".weight"
     layer, inner = stem.removeprefix("model.layers.").split(".", 1)
-    return f"blk.{layer}.{LAYER_NAMES[inner]}.weight"
+    vectors = {"linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias"}
+    if inner in vectors:
+        return f"blk.{layer}.{vectors[inner]}"
+    return f"blk.{layer}.{(HYBRID_NAMES if is_hybrid else LAYER_NAMES)[inner]}.weight"
+
+
+def float32(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def hybrid_values(name, bits):
+    """What llama.cpp keeps in float32 of Qwen3.5: vectors and convolutions. Norm weights are stored less 1, but for those of states."""
+    values = float32(np.ascontiguousarray(bits))
+    if name.endswith(".A_log"):
+        return -np.exp(values)
+    if name.endswith("norm.weight") and ".linear_attn." not in name:
+        return values + 1.0
+    return values.reshape(values.shape[0], -1) if values.ndim == 3 else values
+
+
+def add_states(writer, config):
+    """Sizes of linear attention. REQUIRES: as many heads of values as of keys, which llama.cpp orders otherwise."""
+    heads = config["linear_num_value_heads"]
+    if heads != config["linear_num_key_heads"]:
+        raise SystemExit("more heads of values than of keys are not written")
+    writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
+    writer.add_ssm_inner_size(heads * config["linear_value_head_dim"])
+    writer.add_ssm_state_size(config["linear_key_head_dim"])
+    writer.add_ssm_time_step_rank(heads)
+    writer.add_ssm_group_count(heads)
+    writer.add_uint32("qwen35.full_attention_interval", config["full_attention_interval"])
+    writer.add_rope_dimension_sections([*config["rope_parameters"]["mrope_section"], 0])
 
 
 def in_pairs(bits, heads):
@@ -85,7 +123,9 @@ def main():
     config = json.loads((folder / "config.json").read_text())
     architecture = config["model_type"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    writer = gguf.GGUFWriter(target, architecture)
+    rope = config.get("rope_parameters", config)
+    is_hybrid = architecture in ARCHITECTURES
+    writer = gguf.GGUFWriter(target, ARCHITECTURES.get(architecture, architecture))
     writer.add_name(folder.name)
     writer.add_vocab_size(config["vocab_size"])
     writer.add_context_length(config["max_position_embeddings"])
@@ -96,20 +136,24 @@ def main():
     writer.add_head_count_kv(kv_heads)
     writer.add_key_length(config["head_dim"])
     writer.add_value_length(config["head_dim"])
-    writer.add_rope_dimension_count(config["head_dim"])
-    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_rope_dimension_count(int(config["head_dim"] * rope.get("partial_rotary_factor", 1.0)))
+    writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16)
     add_tokenizer(writer, folder, config["vocab_size"], config["eos_token_id"])
+    if is_hybrid:
+        add_states(writer, config)
     if config.get("rope_scaling"):
         writer.add_tensor("rope_freqs.weight", rope_factors(config))
     for name, bits in tensors(folder):
         if architecture == "llama" and ("q_proj" in name or "k_proj" in name):
             bits = in_pairs(bits, heads if "q_proj" in name else kv_heads)
-        if bits.ndim == 1:
-            writer.add_tensor(peer_name(name), (bits.astype(np.uint32) << 16).view(np.float32))
+        if is_hybrid and bits.ndim != 2:
+            writer.add_tensor(peer_name(name, is_hybrid), hybrid_values(name, bits))
+        elif bits.ndim == 1:
+            writer.add_tensor(peer_name(name, is_hybrid), float32(bits))
         else:
-            writer.add_tensor(peer_name(name), np.ascontiguousarray(bits).view(np.uint8),
+            writer.add_tensor(peer_name(name, is_hybrid), np.ascontiguousarray(bits).view(np.uint8),
                               raw_dtype=gguf.GGMLQuantizationType.BF16)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
