@@ -34,8 +34,9 @@ struct Sequence {
           skip(DType::f32, testing::Random(9).values(kHeads)),
           convolved(type, kTokens * kChannels),
           attended(type, kTokens * kHeads * kValueDim),
-          conv_states(DType::f32, kSlots * (kTaps - 1) * kChannels),
-          states(DType::f32, kSlots * kHeads * kKeyDim * kValueDim) {}
+          // What a slot holds before a new sequence means nothing.
+          conv_states(DType::f32, testing::Random(10).values(kSlots * (kTaps - 1) * kChannels)),
+          states(DType::f32, testing::Random(11).values(kSlots * kHeads * kKeyDim * kValueDim)) {}
 
     int64_t decays() const { return rule == Rule::kimi ? kHeads * kKeyDim : kHeads; }
 
