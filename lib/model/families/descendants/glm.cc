@@ -1,5 +1,6 @@
 // GLM-4 (GLM Team 2024): half of each head is rotated, in pairs of neighbours. GLM-4-0414 has
 // another norm behind each layer. GLM-4.5 (2025) rotates halves, and routes as DeepSeek V3 does.
+// The text of GLM-4.1V and of GLM-4.5V and 4.6V is that of the latter two.
 #include <array>
 
 #include "lib/model/families/family.h"
@@ -21,24 +22,57 @@ constexpr FamilyDefaults glm_config(const char* model_type) {
 }
 
 constexpr std::array<FamilyDefaults, 1> kGlmConfigs = {glm_config("glm")};
-constexpr std::array<FamilyDefaults, 1> kGlm4Configs = {glm_config("glm4")};
+// Of models with pictures: positions of several axes, which are one for text.
+constexpr FamilyDefaults glm4v_config() {
+    FamilyDefaults config = glm_config("glm4v_text");
+    config.head_dim = 0;
+    config.max_positions = 32768;
+    config.epsilon = 1e-5;
+    config.attention_bias_key = nullptr;
+    config.partial_rotary = 1.0;
+    config.has_mrope = true;
+    config.is_multi_part = true;
+    config.own_keys = "partial_rotary_factor";
+    return config;
+}
 
-constexpr std::array<FamilyDefaults, 1> kGlm4MoeConfigs = {
-    {{.model_type = "glm4_moe",
-      .num_kv_heads = 8,
-      .max_positions = 131072,
-      .epsilon = 1e-5,
-      .output_bias_key = nullptr,
-      .normalizes_experts = true,
-      .num_experts = 128,
-      .experts_per_token = 8,
-      .num_shared_experts = 1,
-      .first_dense_layers = 1,
-      .partial_rotary = 0.5,
-      .own_keys = "attention_bias num_local_experts n_routed_experts num_experts_per_tok "
-                  "moe_intermediate_size norm_topk_prob n_shared_experts routed_scaling_factor "
-                  "n_group topk_group first_k_dense_replace use_qk_norm partial_rotary_factor",
-      .idle_keys = "num_nextn_predict_layers num_mtp_layers"}}};
+constexpr std::array<FamilyDefaults, 2> kGlm4Configs = {glm_config("glm4"), glm4v_config()};
+
+#define NVLLM_GLM_MOE_KEYS                                                                 \
+    "attention_bias num_local_experts n_routed_experts num_experts_per_tok "               \
+    "moe_intermediate_size norm_topk_prob n_shared_experts routed_scaling_factor n_group " \
+    "topk_group first_k_dense_replace partial_rotary_factor"
+
+constexpr FamilyDefaults glm4_moe_config() {
+    FamilyDefaults config = {.model_type = "glm4_moe",
+                             .num_kv_heads = 8,
+                             .max_positions = 131072,
+                             .epsilon = 1e-5,
+                             .output_bias_key = nullptr,
+                             .normalizes_experts = true,
+                             .num_experts = 128,
+                             .experts_per_token = 8,
+                             .num_shared_experts = 1,
+                             .first_dense_layers = 1,
+                             .partial_rotary = 0.5};
+    config.own_keys = NVLLM_GLM_MOE_KEYS " use_qk_norm";
+    config.idle_keys = "num_nextn_predict_layers num_mtp_layers";
+    return config;
+}
+
+constexpr FamilyDefaults glm4v_moe_config() {
+    FamilyDefaults config = glm4_moe_config();
+    config.model_type = "glm4v_moe_text";
+    config.max_positions = 65536;
+    config.attention_bias = true;
+    config.expert_size = 1408;
+    config.has_mrope = true;
+    config.is_multi_part = true;
+    config.own_keys = NVLLM_GLM_MOE_KEYS;
+    return config;
+}
+
+constexpr std::array<FamilyDefaults, 2> kGlm4MoeConfigs = {glm4_moe_config(), glm4v_moe_config()};
 
 LlamaTraits glm_traits() {
     LlamaTraits traits;
