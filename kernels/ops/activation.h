@@ -14,8 +14,8 @@ enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, sigmoid, identity
 void activation(const Context& context, Activation function, const ConstTensorView& x,
                 const TensorView& out);
 
-// out = f(gate) * up. Activations [tokens, width] each, of one type, rows may be strided; out may
-// be gate or up.
+// out = f(gate) * up. Activations [tokens, width] or [tokens, heads, width], of one type, rows may
+// be strided; out may be gate or up.
 void gated_activation(const Context& context, Activation function, const ConstTensorView& gate,
                       const ConstTensorView& up, const TensorView& out);
 

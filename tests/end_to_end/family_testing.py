@@ -24,6 +24,12 @@ def ids(count, seed):
     return [generator.randrange(3, VOCABULARY) for _ in range(count)]
 
 
+def context_of(config):
+    """The longest context, by any family's name for it; one of states alone has none."""
+    names = ("max_position_embeddings", "n_positions", "model_max_length")
+    return next((config[name] for name in names if config.get(name)), 256)
+
+
 def requests():
     """Prompts of unequal length, half of them with a common beginning, some that repeat themselves, with answers that are longer."""
     made = []

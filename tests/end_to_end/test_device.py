@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import unittest
 
+from family_testing import context_of
 from programs import BIN, DEMO, SOURCE, environment, run, run_jsonl
 from quantize_testing import quantize
 from serve_testing import Server
@@ -85,7 +86,7 @@ class Devices(unittest.TestCase):
         families = [LLAMA.with_name(name) for name in ("gpt2", "gemma2", "mixtral")] if SANITIZED else FAMILIES
         for family in families:
             config = json.loads((family / "config.json").read_text())
-            made = requests(config["vocab_size"], min(config.get("max_position_embeddings") or config["n_positions"], 256))
+            made = requests(config["vocab_size"], min(context_of(config), 256))
             expected = self.answers(made, family, device="cpu")
             for module in MODULE_NAMES:
                 with self.subTest(family=family.name, module=module):
@@ -97,10 +98,12 @@ class Devices(unittest.TestCase):
 
     def lacks(self, config, module):
         """What of a family a module does not compute, in the words of the message."""
-        if "kv_lora_rank" in config and module == "example":
-            return "has no latent attention"
-        has_states = {"linear_attention", "conv"} & set(config.get("layer_types") or []) or any(key.startswith("mamba_") for key in config)
-        return "has no linear attention" if has_states and module == "example" else None
+        if module != "example":
+            return None
+        has_states = {"linear_attention", "conv"} & set(config.get("layer_types") or []) or any(key.startswith(("mamba_", "state_")) for key in config)
+        if has_states:
+            return "has no linear attention"
+        return "has no latent attention" if "kv_lora_rank" in config else None
 
     def test_dummy_weights_are_the_same_wherever_they_are_made(self):
         made = requests(64, 64)

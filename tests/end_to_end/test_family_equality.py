@@ -4,13 +4,11 @@ import json
 import random
 import unittest
 
-from family_testing import essence
+from family_testing import context_of, essence
 from programs import SOURCE, run_jsonl
 
 FAMILIES = sorted(path.parent for path in (SOURCE / "tests" / "fixtures" / "families").glob("*/config.json"))
 
-# What families call the longest context; one of states alone has none.
-LENGTHS = ("max_position_embeddings", "n_positions", "model_max_length")
 SETTINGS = {
     "one at a time": ("--max-num-seqs", "1"),
     "chunks of 1": ("--prefill-chunk-size", "1"),
@@ -39,7 +37,7 @@ class FamilyEquality(unittest.TestCase):
         self.assertGreaterEqual(len(FAMILIES), 10)
         for family in FAMILIES:
             config = json.loads((family / "config.json").read_text())
-            context = min(next((config[key] for key in LENGTHS if config.get(key)), 256), 256)
+            context = min(context_of(config), 256)
             made = requests(config["vocab_size"], context)
             for dtype in ("float32", "bfloat16"):
                 expected = essence(run_jsonl(made, "--dtype", dtype, model=str(family)))

@@ -115,6 +115,12 @@ TEST_CASE("element-wise ops on a device agree with the CPU") {
             ops::gated_activation(c.device.context(), function, dx, dy, dout);
             ops::gated_activation(c.cpu.context(), function, view(x), view(y), view(out));
             c.check("gated_activation", dout, out);
+            // Heads of a token, as gates of attention have them.
+            const auto heads = [](const TensorView& all) { return all.split_last(2); };
+            ops::gated_activation(c.device.context(), function, heads(dy), heads(dx), heads(dout));
+            ops::gated_activation(c.cpu.context(), function, heads(view(y)), heads(view(x)),
+                                  heads(view(out)));
+            c.check("gated_activation", dout, out);
         }
         ops::add(c.device.context(), dx, dy);
         ops::add(c.cpu.context(), view(x), view(y));

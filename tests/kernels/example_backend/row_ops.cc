@@ -24,17 +24,22 @@ float apply(nvllm::ops::Activation function, float x) {
     return x;
 }
 
-// visit(first element of a row of x, and of the same row of out).
+// visit(first element of a row of x, of the same row of y, and of out).
 template <typename Visit>
-void for_each_row(const ViewLayout& x, const ViewLayout& out, Visit&& visit) {
+void for_each_row(const ViewLayout& x, const ViewLayout& y, const ViewLayout& out, Visit&& visit) {
     const int64_t inner = x.rank == 3 ? x.dim(1) : 1;
     for (int64_t row = 0; row < x.dim(0) * inner; ++row) {
         const auto start = [&](const ViewLayout& view) {
             return row / inner * view.stride(0) +
                    (view.rank == 3 ? row % inner * view.stride(1) : 0);
         };
-        visit(start(x), start(out));
+        visit(start(x), start(y), start(out));
     }
+}
+
+template <typename Visit>
+void for_each_row(const ViewLayout& x, const ViewLayout& out, Visit&& visit) {
+    for_each_row(x, x, out, [&](int64_t from, int64_t, int64_t to) { visit(from, to); });
 }
 
 }  // namespace
@@ -48,11 +53,13 @@ void activation(const Context&, nvllm::ops::Activation function, const ConstTens
 
 void gated_activation(const Context&, nvllm::ops::Activation function, const ConstTensorView& gate,
                       const ConstTensorView& up, const TensorView& out) {
-    for (int64_t row = 0; row < gate.dim(0); ++row) {
-        for (int64_t i = 0; i < gate.dim(1); ++i) {
-            set(out, {row, i}, apply(function, get(gate, {row, i})) * get(up, {row, i}));
+    const int64_t width = out.dim(out.rank - 1);
+    for_each_row(gate, up, out, [&](int64_t of_gate, int64_t of_up, int64_t to) {
+        for (int64_t i = 0; i < width; ++i) {
+            const float factor = apply(function, load(gate.data, gate.dtype, of_gate + i));
+            store(out.data, out.dtype, to + i, factor * load(up.data, up.dtype, of_up + i));
         }
-    }
+    });
 }
 
 void clamped_swiglu(const Context&, float alpha, float limit, nvllm::ops::GateOrder order,
