@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "lib/base/json.h"
 #include "lib/base/units.h"
@@ -84,12 +83,7 @@ std::string describe_heads(const ModelConfig& config) {
             config.num_heads, latent.query_dim(), latent.rope_dim, latent.value_dim,
             latent.cached());
     }
-    const auto has_attention = [&](int64_t layer) {
-        return config.has_attention(static_cast<size_t>(layer));
-    };
-    if (std::ranges::none_of(std::views::iota(int64_t{0}, config.num_layers), has_attention)) {
-        return "none: no layer has attention";
-    }
+    if (config.num_heads == 0 && config.linear_attention) return "none: no layer has attention";
     return fmt::format("{}, of {}; {} for keys and values", size_text(config.num_heads),
                        size_text(config.head_dim), size_text(config.num_kv_heads));
 }
