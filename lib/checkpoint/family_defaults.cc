@@ -1,6 +1,8 @@
 // Looking up families and their keys.
 #include "lib/checkpoint/family_defaults.h"
 
+#include <string>
+
 namespace nvllm {
 namespace {
 
@@ -34,6 +36,9 @@ KeySet foreign_keys(FamilyTable families, const FamilyDefaults& family) {
             if (!reads_key(family, key)) keys.emplace(key);
         });
     }
+    for_each_word(family.only_values, [&](std::string_view words) {
+        keys.erase(std::string(words.substr(0, words.find('='))));
+    });
     return keys;
 }
 

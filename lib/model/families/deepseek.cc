@@ -95,13 +95,7 @@ std::unique_ptr<Model> make_deepseek_v2(const ModelConfig& config, WeightSource&
     return make_llama_like(config, source, settings, traits);
 }
 
-LlamaTraits deepseek_v3_traits(const ModelConfig&) {
-    LlamaTraits traits;
-    traits.experts.shared = "shared_experts";
-    traits.experts.choice_bias = "gate.e_score_correction_bias";
-    traits.routing.scores = RouterScores::sigmoid;
-    return traits;
-}
+LlamaTraits deepseek_v3_traits(const ModelConfig&) { return deepseek_expert_traits(); }
 
 std::unique_ptr<Model> make_deepseek_v3(const ModelConfig& config, WeightSource& source,
                                         const ModelSettings& settings) {
@@ -109,6 +103,14 @@ std::unique_ptr<Model> make_deepseek_v3(const ModelConfig& config, WeightSource&
 }
 
 }  // namespace
+
+LlamaTraits deepseek_expert_traits() {
+    LlamaTraits traits;
+    traits.experts.shared = "shared_experts";
+    traits.experts.choice_bias = "gate.e_score_correction_bias";
+    traits.routing.scores = RouterScores::sigmoid;
+    return traits;
+}
 
 extern const FamilyRow kDeepSeekV2 = {"DeepseekV2ForCausalLM", make_deepseek_v2, kV2Configs};
 extern const FamilyRow kYoutu = {"YoutuForCausalLM", make_llama, kYoutuConfigs};

@@ -65,7 +65,7 @@ struct LlamaLoader {
     }
 
     std::string gate_name(const std::string& attention) const {
-        return fmt::format("{}.{}", attention, traits.gate);
+        return fmt::format("{}.{}", attention, traits.attention_gate);
     }
 
     bool values_are_keys(size_t index) const {

@@ -22,7 +22,7 @@ struct MlpNames {
     const char* up = "up_proj";
     const char* down = "down_proj";
     const char* gate_up = nullptr;      // one matrix instead of the first two; null: there is none
-    const char* other_layer = nullptr;  // of the layer, where it is stored so; null: none
+    const char* other_layer = nullptr;  // where a file has it instead of `layer`; null: nowhere
 };
 
 // What the experts of a sparse layer are called in a checkpoint.
@@ -74,7 +74,7 @@ inline constexpr NormNames kNormsBehindLayers = {nullptr, "post_attention_layern
 // rope, tying, soft caps, multipliers).
 struct LlamaTraits {
     OutputGate output_gate = OutputGate::none;        // of attention
-    const char* gate = "gate_proj";                   // behind_values: below attention
+    const char* attention_gate = "gate_proj";         // of gates behind values: below attention
     std::optional<QueryKeyNorm> query_key_norm = {};  // rms norms of queries and keys
     const char* query_norm = "q_norm";                // below attention
     const char* key_norm = "k_norm";

@@ -84,8 +84,8 @@ constexpr std::array<FamilyDefaults, 1> kErnieMoeConfigs = {
                   "moe_intermediate_size first_k_dense_replace decoder_sparse_step "
                   "moe_layer_end_index",
       // Of training, and of layers for drafts.
-      .idle_keys = "moe_capacity moe_gate moe_use_aux_free moe_norm_min moe_norm_gate_logits "
-                   "num_nextn_predict_layers multi_token_pred_lambda"}}};
+      .idle_keys = "moe_capacity moe_use_aux_free moe_norm_min num_nextn_predict_layers "
+                   "multi_token_pred_lambda"}}};
 
 constexpr std::array<FamilyDefaults, 1> kArceeConfigs = {{{.model_type = "arcee",
                                                            .max_positions = 4096,
@@ -124,15 +124,6 @@ std::unique_ptr<Model> make_arcee(const ModelConfig& config, WeightSource& sourc
     return make_llama_like(config, source, settings, traits);
 }
 
-std::unique_ptr<Model> make_ernie_moe(const ModelConfig& config, WeightSource& source,
-                                      const ModelSettings& settings) {
-    LlamaTraits traits;
-    traits.rope_pairs = ops::RopePairs::interleaved;
-    traits.experts.choice_bias = "moe_statics.e_score_correction_bias";
-    traits.experts.shared = "shared_experts";
-    return make_llama_like(config, source, settings, traits);
-}
-
 std::unique_ptr<Model> make_hyperclova(const ModelConfig& config, WeightSource& source,
                                        const ModelSettings& settings) {
     LlamaTraits traits;
@@ -154,10 +145,13 @@ bool is_of_ernie_drafts(const std::string& tensor, const ModelConfig&) {
     return tensor.find(".mtp_") != std::string::npos;
 }
 
+// Helium, and ERNIE 4.5 with its experts.
 std::unique_ptr<Model> make_interleaved(const ModelConfig& config, WeightSource& source,
                                         const ModelSettings& settings) {
     LlamaTraits traits;
     traits.rope_pairs = ops::RopePairs::interleaved;
+    traits.experts.choice_bias = "moe_statics.e_score_correction_bias";
+    traits.experts.shared = "shared_experts";
     return make_llama_like(config, source, settings, traits);
 }
 
@@ -167,7 +161,7 @@ extern const FamilyRow kSmolLm3 = {"SmolLM3ForCausalLM", make_llama, kSmolLm3Con
 extern const FamilyRow kGranite = {"GraniteForCausalLM", make_llama, kGraniteConfigs};
 extern const FamilyRow kInternLm3 = {"InternLM3ForCausalLM", make_llama, kInternLm3Configs};
 extern const FamilyRow kErnie = {"Ernie4_5ForCausalLM", make_interleaved, kErnieConfigs};
-extern const FamilyRow kErnieMoe = {"Ernie4_5_MoeForCausalLM", make_ernie_moe, kErnieMoeConfigs,
+extern const FamilyRow kErnieMoe = {"Ernie4_5_MoeForCausalLM", make_interleaved, kErnieMoeConfigs,
                                     is_of_ernie_drafts};
 extern const FamilyRow kArcee = {"ArceeForCausalLM", make_arcee, kArceeConfigs};
 extern const FamilyRow kHyperClova = {"HyperCLOVAXForCausalLM", make_hyperclova,

@@ -95,11 +95,8 @@ std::unique_ptr<Model> make_glm4(const ModelConfig& config, WeightSource& source
 }
 
 LlamaTraits glm4_moe_traits(const ModelConfig& config) {
-    LlamaTraits traits;
+    LlamaTraits traits = deepseek_expert_traits();
     if (config.query_key_norm) traits.query_key_norm = QueryKeyNorm::heads;
-    traits.experts.choice_bias = "gate.e_score_correction_bias";
-    traits.experts.shared = "shared_experts";
-    traits.routing.scores = RouterScores::sigmoid;
     return traits;
 }
 

@@ -28,24 +28,18 @@ constexpr std::array<FamilyDefaults, 1> kHunYuanMoeConfigs = {
                   "moe_intermediate_size n_shared_experts",
       .uniform_keys = "num_experts moe_topk num_shared_expert moe_intermediate_size",
       .only_values = "use_cla=false",
-      .idle_keys = "eod_token_id cla_share_factor use_qk_norm use_mixed_mlp_moe "
-                   "moe_layer_num_skipped moe_random_routing_dropped_token moe_drop_tokens "
-                   "norm_type capacity_factor group_limited_greedy n_group topk_group "
-                   "norm_topk_prob"}}};
+      .idle_keys = "eod_token_id cla_share_factor moe_random_routing_dropped_token "
+                   "capacity_factor"}}};
 
-LlamaTraits hunyuan_traits() {
+std::unique_ptr<Model> make_hunyuan(const ModelConfig& config, WeightSource& source,
+                                    const ModelSettings& settings) {
     LlamaTraits traits;
     traits.query_key_norm = QueryKeyNorm::rotated_heads;
     traits.query_norm = "query_layernorm";
     traits.key_norm = "key_layernorm";
     traits.experts.router = "gate.wg";
     traits.experts.shared = "shared_mlp";
-    return traits;
-}
-
-std::unique_ptr<Model> make_hunyuan(const ModelConfig& config, WeightSource& source,
-                                    const ModelSettings& settings) {
-    return make_llama_like(config, source, settings, hunyuan_traits());
+    return make_llama_like(config, source, settings, traits);
 }
 
 }  // namespace

@@ -34,21 +34,21 @@ constexpr std::array<FamilyDefaults, 1> kKimiLinearConfigs = {
                   "routed_scaling_factor n_group topk_group first_k_dense_replace scoring_func "
                   "moe_layer_freq mlp_layer_types layer_types linear_attn_config linear_num_heads "
                   "linear_head_dim linear_conv_kernel_dim",
-      .only_values = "mla_use_nope=true",
-      // Of attention with a rotation, of routing without groups, and of layers for drafts.
-      .idle_keys = "head_dim rope_theta rope_scaling rope_parameters use_grouped_topk "
+      .only_values = "mla_use_nope=true use_grouped_topk=true",
+      // Of attention with a rotation, and of layers for drafts.
+      .idle_keys = "head_dim rope_theta rope_scaling rope_parameters "
                    "num_nextn_predict_layers"}}};
 
 std::unique_ptr<Model> make_kimi_linear(const ModelConfig& config, WeightSource& source,
                                         const ModelSettings& settings) {
-    LlamaTraits traits;
+    LlamaTraits traits = deepseek_expert_traits();
     traits.state_layer = "self_attn";
     // transformers stores dense MLPs below the name of sparse ones.
     traits.mlp.other_layer = "block_sparse_moe";
-    traits.experts = {"block_sparse_moe", "w1", "w3", "w2"};
-    traits.experts.choice_bias = "gate.e_score_correction_bias";
-    traits.experts.shared = "shared_experts";
-    traits.routing.scores = RouterScores::sigmoid;
+    traits.experts.layer = "block_sparse_moe";
+    traits.experts.gate = "w1";
+    traits.experts.up = "w3";
+    traits.experts.down = "w2";
     return make_llama_like(config, source, settings, traits);
 }
 

@@ -1,6 +1,6 @@
 // Descendants with layer norms, most of them with biases and MLPs without a gate: StarCoder2
-// (BigCode 2024), Phi 1 to 2 (Microsoft 2023), StableLM 2 (Stability AI 2024), Jais 2 (2025),
-// Cohere's Command R (2024), and OLMo (Ai2 2024), whose norms have no weights.
+// (BigCode 2024), Phi 1 to 2 (Microsoft 2023), StableLM 2 (Stability AI 2024), Jais 2 (2025), and
+// OLMo (Ai2 2024), whose norms have no weights.
 #include <array>
 
 #include "lib/model/families/family.h"
@@ -28,8 +28,8 @@ constexpr std::array<FamilyDefaults, 1> kStarCoder2Configs = {
       .mlp_bias = true,
       .windows = Windows::all,
       .own_keys = "use_bias sliding_window",
-      .idle_keys = "mlp_type norm_type attention_softmax_in_fp32 "
-                   "scale_attention_softmax_in_fp32"}}};
+      .only_values = "mlp_type=\"default\" norm_type=\"layer_norm\"",
+      .idle_keys = "attention_softmax_in_fp32 scale_attention_softmax_in_fp32"}}};
 
 constexpr std::array<FamilyDefaults, 1> kPhiConfigs = {{{.model_type = "phi",
                                                          .epsilon = 1e-5,
@@ -68,17 +68,6 @@ constexpr std::array<FamilyDefaults, 1> kJais2Configs = {{{.model_type = "jais2"
                                                            .output_bias = true,
                                                            .mlp_bias = true,
                                                            .own_keys = "attention_bias mlp_bias"}}};
-
-constexpr std::array<FamilyDefaults, 1> kCohereConfigs = {
-    {{.model_type = "cohere",
-      .max_positions = 8192,
-      .epsilon = 1e-5,
-      .theta = 5e5,
-      .epsilon_key = "layer_norm_eps",
-      .tied = true,
-      .logit_scale = 0.0625,
-      .own_keys = "attention_bias logit_scale use_qk_norm",
-      .only_values = "use_qk_norm=false"}}};
 
 constexpr std::array<FamilyDefaults, 1> kOlmoConfigs = {{{.model_type = "olmo",
                                                           .epsilon = 1e-5,
@@ -127,16 +116,6 @@ std::unique_ptr<Model> make_jais2(const ModelConfig& config, WeightSource& sourc
     return make_llama_like(config, source, settings, traits);
 }
 
-std::unique_ptr<Model> make_cohere(const ModelConfig& config, WeightSource& source,
-                                   const ModelSettings& settings) {
-    LlamaTraits traits;
-    traits.rope_pairs = ops::RopePairs::interleaved;
-    traits.norm_form = {.kind = Norm::Kind::layer};
-    traits.norms = {"input_layernorm", nullptr, nullptr, nullptr};
-    traits.is_parallel = true;
-    return make_llama_like(config, source, settings, traits);
-}
-
 std::unique_ptr<Model> make_olmo1(const ModelConfig& config, WeightSource& source,
                                   const ModelSettings& settings) {
     LlamaTraits traits;
@@ -150,7 +129,6 @@ extern const FamilyRow kStarCoder2 = {"Starcoder2ForCausalLM", make_starcoder2, 
 extern const FamilyRow kPhi = {"PhiForCausalLM", make_phi, kPhiConfigs};
 extern const FamilyRow kStableLm = {"StableLmForCausalLM", make_stablelm, kStableLmConfigs};
 extern const FamilyRow kJais2 = {"Jais2ForCausalLM", make_jais2, kJais2Configs};
-extern const FamilyRow kCohere = {"CohereForCausalLM", make_cohere, kCohereConfigs};
 extern const FamilyRow kOlmo = {"OlmoForCausalLM", make_olmo1, kOlmoConfigs};
 
 }  // namespace nvllm

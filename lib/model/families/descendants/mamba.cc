@@ -33,11 +33,11 @@ constexpr std::array<FamilyDefaults, 1> kMamba2Configs = {
       .own_keys = "num_heads n_groups state_size conv_kernel use_conv_bias use_bias expand "
                   "time_step_limit",
       // How prompts are cut while a state is computed, how it is stored, and what weights began
-      // with. The class has a norm behind each state, and its gate before that, whatever they say.
+      // with.
       .idle_keys = "chunk_size residual_in_fp32 rescale_prenorm_residual time_step_rank "
                    "time_step_min time_step_max time_step_floor time_step_init_scheme "
-                   "time_step_scale intermediate_size norm_before_gate rms_norm use_cache "
-                   "use_mambapy num_attention_heads"}}};
+                   "time_step_scale intermediate_size use_mambapy "
+                   "num_attention_heads"}}};
 
 constexpr std::array<FamilyDefaults, 1> kBambaConfigs = {
     {{.model_type = "bamba",
@@ -49,7 +49,7 @@ constexpr std::array<FamilyDefaults, 1> kBambaConfigs = {
       .own_keys = "attention_bias mlp_bias attn_layer_indices partial_rotary_factor mamba_n_heads "
                   "mamba_n_groups mamba_d_state mamba_d_head mamba_d_conv mamba_expand "
                   "mamba_conv_bias mamba_proj_bias time_step_limit",
-      .idle_keys = "mamba_chunk_size num_logits_to_keep z_loss_coefficient attn_rotary_emb"}}};
+      .idle_keys = "mamba_chunk_size num_logits_to_keep z_loss_coefficient"}}};
 
 std::unique_ptr<Model> make_mamba2(const ModelConfig& config, WeightSource& source,
                                    const ModelSettings& settings) {

@@ -41,7 +41,7 @@ constexpr std::array<FamilyDefaults, 1> kSolarOpenConfigs = {
       .experts_per_token = 8,
       .expert_size = 1280,
       .num_shared_experts = 1,
-      .own_keys = NVLLM_ROUTED_KEYS " use_qk_norm partial_rotary_factor",
+      .own_keys = NVLLM_ROUTED_KEYS " partial_rotary_factor",
       .only_values = "use_qk_norm=false first_k_dense_replace=0"}}};
 
 constexpr std::array<FamilyDefaults, 1> kExaoneMoeConfigs = {
@@ -62,8 +62,7 @@ constexpr std::array<FamilyDefaults, 1> kExaoneMoeConfigs = {
       .rotated = RotatedLayers::windowed_if_windows,
       .renamed_keys = "num_shared_experts=n_shared_experts",
       .own_keys = NVLLM_ROUTED_KEYS " sliding_window sliding_window_pattern layer_types",
-      .idle_keys = "num_nextn_predict_layers scoring_func topk_method is_moe_layer "
-                   "first_last_k_dense_replace"}}};
+      .idle_keys = "num_nextn_predict_layers is_moe_layer first_last_k_dense_replace"}}};
 
 constexpr std::array<FamilyDefaults, 1> kHunYuan3Configs = {
     {{.model_type = "hy_v3",
@@ -108,16 +107,13 @@ constexpr std::array<FamilyDefaults, 1> kTrinityConfigs = {
       .own_keys = NVLLM_ROUTED_KEYS " sliding_window sliding_window_pattern layer_types "
                                     "mup_enabled scoring_func num_dense_layers "
                                     "global_attn_every_n_layers",
-      .only_values = "route_norm=true",
-      // Of groups, of which there is one, and of training.
-      .idle_keys = "num_expert_groups num_limited_groups load_balance_coeff use_grouped_mm"}}};
+      .only_values = "route_norm=true num_expert_groups=1 num_limited_groups=1",
+      // Of training.
+      .idle_keys = "load_balance_coeff use_grouped_mm"}}};
 
 LlamaTraits routed_traits() {
-    LlamaTraits traits;
+    LlamaTraits traits = deepseek_expert_traits();
     traits.query_key_norm = QueryKeyNorm::heads;
-    traits.experts.choice_bias = "gate.e_score_correction_bias";
-    traits.experts.shared = "shared_experts";
-    traits.routing.scores = RouterScores::sigmoid;
     return traits;
 }
 
@@ -128,9 +124,7 @@ std::unique_ptr<Model> make_dots(const ModelConfig& config, WeightSource& source
 
 std::unique_ptr<Model> make_solar_open(const ModelConfig& config, WeightSource& source,
                                        const ModelSettings& settings) {
-    LlamaTraits traits = routed_traits();
-    traits.query_key_norm.reset();
-    return make_llama_like(config, source, settings, traits);
+    return make_llama_like(config, source, settings, deepseek_expert_traits());
 }
 
 std::unique_ptr<Model> make_exaone_moe(const ModelConfig& config, WeightSource& source,

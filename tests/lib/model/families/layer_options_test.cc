@@ -439,6 +439,7 @@ TEST_CASE("layer options: Kimi Linear's layers, by its own lists and by types") 
     REQUIRE(unread.notes.size() == 1);
     CHECK(unread.notes[0] == "config.json: not used: linear_attn_config.norm");
     CHECK_THROWS_AS(kimi({{"mla_use_nope", false}}), Error);
+    CHECK_THROWS_AS(kimi({{"use_grouped_topk", false}}), Error);
     for (const json& layers : {json{1, 2}, json{1, 2, 3, 4}, json{1, 2, 5}, json{0, 1, 2, 3}}) {
         json bad = published["linear_attn_config"];
         bad["kda_layers"] = layers;
@@ -475,6 +476,14 @@ TEST_CASE("layer options: settings that only one value is supported of") {
     CHECK_NOTHROW(parse("cohere", {{"use_qk_norm", false}}));
     CHECK_THROWS_AS(parse("cohere", {{"use_qk_norm", true}}), Error);
     CHECK_THROWS_AS(parse("phi", {{"qk_layernorm", true}}), Error);
+    CHECK_NOTHROW(parse("starcoder2", {{"norm_type", "layer_norm"}}));
+    CHECK_THROWS_AS(parse("starcoder2", {{"norm_type", "rms_norm"}}), Error);
+    CHECK_THROWS_AS(parse("afmoe", {{"num_expert_groups", 2}}), Error);
+    // What a class passes over though it would matter is named.
+    const ModelConfig mamba =
+        parse("mamba2", {{"num_heads", 8}, {"head_dim", 16}, {"rms_norm", false}});
+    REQUIRE(mamba.notes.size() == 1);
+    CHECK(mamba.notes[0].find("rms_norm") != std::string::npos);
 }
 
 TEST_CASE("layer options: layers of states alone") {

@@ -1,5 +1,5 @@
-// Cohere 2 (Command R7B, Cohere 2024): attention and MLP side by side behind one layer norm; layers
-// without a window see no positions; logits are scaled.
+// Cohere's Command R (2024), and Cohere 2 (Command R7B, 2024): attention and MLP side by side
+// behind one layer norm; logits are scaled. Layers of the latter without a window see no positions.
 #include <array>
 
 #include "lib/model/families/family.h"
@@ -7,6 +7,17 @@
 
 namespace nvllm {
 namespace {
+
+constexpr std::array<FamilyDefaults, 1> kCohereConfigs = {
+    {{.model_type = "cohere",
+      .max_positions = 8192,
+      .epsilon = 1e-5,
+      .theta = 5e5,
+      .epsilon_key = "layer_norm_eps",
+      .tied = true,
+      .logit_scale = 0.0625,
+      .own_keys = "attention_bias logit_scale",
+      .only_values = "use_qk_norm=false"}}};
 
 constexpr std::array<FamilyDefaults, 1> kCohere2Configs = {
     {{.model_type = "cohere2",
@@ -22,8 +33,8 @@ constexpr std::array<FamilyDefaults, 1> kCohere2Configs = {
       .own_keys = "attention_bias sliding_window sliding_window_pattern layer_types "
                   "logit_scale"}}};
 
-std::unique_ptr<Model> make_cohere2(const ModelConfig& config, WeightSource& source,
-                                    const ModelSettings& settings) {
+std::unique_ptr<Model> make_cohere(const ModelConfig& config, WeightSource& source,
+                                   const ModelSettings& settings) {
     LlamaTraits traits;
     traits.rope_pairs = ops::RopePairs::interleaved;
     traits.norms = {"input_layernorm", nullptr, nullptr, nullptr};
@@ -34,6 +45,7 @@ std::unique_ptr<Model> make_cohere2(const ModelConfig& config, WeightSource& sou
 
 }  // namespace
 
-extern const FamilyRow kCohere2 = {"Cohere2ForCausalLM", make_cohere2, kCohere2Configs};
+extern const FamilyRow kCohere = {"CohereForCausalLM", make_cohere, kCohereConfigs};
+extern const FamilyRow kCohere2 = {"Cohere2ForCausalLM", make_cohere, kCohere2Configs};
 
 }  // namespace nvllm
