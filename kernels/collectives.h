@@ -9,7 +9,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/types.h"
 #include "kernels/view.h"
@@ -17,7 +19,7 @@
 namespace nvllm {
 
 // Changes whenever older tables can no longer be used.
-inline constexpr uint32_t kCollectivesVersion = 2;
+inline constexpr uint32_t kCollectivesVersion = 3;
 // What a module exports: NVLLM_COLLECTIVES_ENTRY() { return &table; }
 inline constexpr const char* kCollectivesEntry = "nvllm_collectives";
 #define NVLLM_COLLECTIVES_ENTRY                       \
@@ -42,6 +44,10 @@ struct GroupSetup {
     GroupId id;
     int rank = 0;
     int num_ranks = 1;
+    // Of tables whose library numbers all ranks: the number there of each of the group, whose
+    // messages no other group with another `tag` gets. Empty: the group is of all of them.
+    std::vector<int> members = {};
+    int tag = 0;
     // Of tables on devices:
     int device = 0;            // index of the rank's device
     size_t max_sum_bytes = 0;  // of one all_reduce; memory for it is reserved
@@ -90,6 +96,8 @@ struct CollectivesTable {
                  int to_rank) = nullptr;
     void (*receive)(CollectiveGroup group, void* stream, void* to, size_t bytes,
                     int from_rank) = nullptr;
+    // What this rank's operations have sent to other ranks since it joined. Null: not counted.
+    uint64_t (*bytes_sent)(CollectiveGroup group) = nullptr;
 };
 
 // The table of the module in a file; it stays open until the process ends. Throws unavailable when
@@ -118,6 +126,11 @@ class RankGroup {
     void send(void* stream, const ConstTensorView& from, int to_rank) const;
     void receive(void* stream, const TensorView& to, int from_rank) const;
 
+    // As the table has it; 0 where it counts none.
+    uint64_t bytes_sent() const {
+        return table_.bytes_sent == nullptr ? 0 : table_.bytes_sent(group_);
+    }
+
   private:
     void check(const ConstTensorView& values) const;
     void check_rank(int rank) const;
@@ -126,6 +139,13 @@ class RankGroup {
     int rank_;
     int num_ranks_;
     CollectiveGroup group_;
+};
+
+// A stage's place in a pipeline of ranks, each of which hands hidden states to the next one.
+struct PipelineLink {
+    const RankGroup* ranks = nullptr;
+    std::optional<int> previous = {};  // empty: the first stage
+    std::optional<int> next = {};      // empty: the last stage
 };
 
 }  // namespace nvllm

@@ -15,6 +15,8 @@
 
 namespace nvllm {
 
+class RankGroup;
+struct PipelineLink;
 class ThreadPool;
 struct BackendTable;
 
@@ -92,6 +94,10 @@ struct Context {
     DType activations = DType::f32;
     // Host memory beside a device's scratch; null on the CPU, where `scratch` is.
     ScratchArena* host_scratch = nullptr;
+    // The ranks that compute each layer together; null: this one alone.
+    const RankGroup* tensor_ranks = nullptr;
+    // From whom hidden states come and to whom they go; null: all blocks are here.
+    const PipelineLink* pipeline = nullptr;
 
     // Whether nothing is computed and scratch is only counted: views have no memory then.
     bool is_dry_run() const { return scratch->is_of_dry_run(); }

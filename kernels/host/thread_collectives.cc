@@ -121,6 +121,7 @@ struct SharedGroup {
 struct Member {
     std::shared_ptr<SharedGroup> shared;
     int rank = 0;
+    uint64_t bytes_sent = 0;  // that other ranks read of its memory
 
     // Publishes an address; on return those of all ranks can be read, until finish().
     std::span<void* const> publish(const void* values) const {
@@ -129,6 +130,10 @@ struct Member {
         return shared->values;
     }
     void finish() const { shared->barrier.arrive(); }
+    // So many to each other rank.
+    void count_others(size_t bytes) {
+        bytes_sent += bytes * static_cast<size_t>(shared->num_ranks - 1);
+    }
 };
 
 Member& member_of(CollectiveGroup group) { return *reinterpret_cast<Member*>(group); }
@@ -150,28 +155,38 @@ GroupId make_id() {
     return id;
 }
 
+// Groups that not all ranks have joined, by id.
+struct Forming {
+    std::shared_ptr<SharedGroup> group;
+    int num_joined = 0;
+};
+struct FormingGroups {
+    std::mutex mutex;
+    std::map<std::array<uint8_t, 128>, Forming> groups;
+};
+FormingGroups& forming_groups() {
+    static FormingGroups forming;
+    return forming;
+}
+
 // The group of this id, which the first rank makes and the last one takes out of the table.
 std::shared_ptr<SharedGroup> find_group(const GroupSetup& setup) {
-    struct Forming {
-        std::shared_ptr<SharedGroup> group;
-        int num_joined = 0;
-    };
-    static std::mutex mutex;
-    static std::map<std::array<uint8_t, 128>, Forming> forming;
-    const std::lock_guard lock(mutex);
-    Forming& found = forming[setup.id.bytes];
+    FormingGroups& forming = forming_groups();
+    const std::lock_guard lock(forming.mutex);
+    Forming& found = forming.groups[setup.id.bytes];
     if (found.group == nullptr) found.group = std::make_shared<SharedGroup>(setup.num_ranks);
+    found.group->barrier.check();
     if (found.group->num_ranks != setup.num_ranks) {
         found.group->barrier.abandon();
         throw Error(ErrorKind::bad_config, "ranks join a group with different numbers of ranks");
     }
     std::shared_ptr<SharedGroup> group = found.group;
-    if (++found.num_joined == setup.num_ranks) forming.erase(setup.id.bytes);
+    if (++found.num_joined == setup.num_ranks) forming.groups.erase(setup.id.bytes);
     return group;
 }
 
 CollectiveGroup join(const GroupSetup& setup) {
-    auto member = std::make_unique<Member>(Member{find_group(setup), setup.rank});
+    auto member = std::make_unique<Member>(Member{find_group(setup), setup.rank, 0});
     member->finish();
     return reinterpret_cast<CollectiveGroup>(member.release());
 }
@@ -184,16 +199,22 @@ void leave(CollectiveGroup group) {
 
 // Each rank sums one slice for all: the others touch none of it.
 void all_reduce(CollectiveGroup group, void*, DType dtype, void* values, int64_t count) {
-    const Member& member = member_of(group);
+    Member& member = member_of(group);
     const std::span<void* const> all = member.publish(values);
     const RankSlice slice = slice_of_rank(count, member.rank, member.shared->num_ranks);
     const std::vector<const void*> inputs(all.begin(), all.end());
     sum_in_rank_order(dtype, inputs, all, slice.first, slice.count);
+    // Its values outside its slice to those that sum them, and its sums to all.
+    member.bytes_sent +=
+        static_cast<uint64_t>(count - slice.count +
+                              slice.count * (member.shared->num_ranks - 1)) *
+        dtype_bytes(dtype);
     member.finish();
 }
 
 void all_gather(CollectiveGroup group, void*, const void* from, void* to, size_t bytes) {
-    const Member& member = member_of(group);
+    Member& member = member_of(group);
+    member.count_others(bytes);
     const std::span<void* const> all = member.publish(from);
     for (int rank = 0; rank < member.shared->num_ranks; ++rank) {
         std::memmove(row(to, rank, bytes), all[static_cast<size_t>(rank)], bytes);
@@ -202,7 +223,8 @@ void all_gather(CollectiveGroup group, void*, const void* from, void* to, size_t
 }
 
 void all_to_all(CollectiveGroup group, void*, const void* from, void* to, size_t bytes) {
-    const Member& member = member_of(group);
+    Member& member = member_of(group);
+    member.count_others(bytes);
     const std::span<void* const> all = member.publish(from);
     for (int rank = 0; rank < member.shared->num_ranks; ++rank) {
         const void* const theirs = all[static_cast<size_t>(rank)];
@@ -212,14 +234,16 @@ void all_to_all(CollectiveGroup group, void*, const void* from, void* to, size_t
 }
 
 void broadcast(CollectiveGroup group, void*, void* values, size_t bytes, int root) {
-    const Member& member = member_of(group);
+    Member& member = member_of(group);
+    if (member.rank == root) member.count_others(bytes);
     const std::span<void* const> all = member.publish(values);
     if (member.rank != root) std::memcpy(values, all[static_cast<size_t>(root)], bytes);
     member.finish();
 }
 
 void send(CollectiveGroup group, void*, const void* from, size_t bytes, int to_rank) {
-    const Member& member = member_of(group);
+    Member& member = member_of(group);
+    member.bytes_sent += bytes;
     member.shared->mailbox(member.rank, to_rank).put(from, bytes, member.shared->barrier);
 }
 
@@ -228,7 +252,18 @@ void receive(CollectiveGroup group, void*, void* to, size_t bytes, int from_rank
     member.shared->mailbox(from_rank, member.rank).take(to, bytes, member.shared->barrier);
 }
 
+uint64_t bytes_sent(CollectiveGroup group) { return member_of(group).bytes_sent; }
+
 }  // namespace
+
+// A group that nobody has joined yet is left to be found abandoned, with any number of ranks.
+void abandon_thread_group(const GroupId& id) {
+    FormingGroups& forming = forming_groups();
+    const std::lock_guard lock(forming.mutex);
+    Forming& found = forming.groups[id.bytes];
+    if (found.group == nullptr) found.group = std::make_shared<SharedGroup>(0);
+    found.group->barrier.abandon();
+}
 
 const CollectivesTable& thread_collectives() {
     static const CollectivesTable table{.name = "threads",
@@ -241,7 +276,8 @@ const CollectivesTable& thread_collectives() {
                                         .all_to_all = all_to_all,
                                         .broadcast = broadcast,
                                         .send = send,
-                                        .receive = receive};
+                                        .receive = receive,
+                                        .bytes_sent = bytes_sent};
     return table;
 }
 

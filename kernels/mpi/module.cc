@@ -17,7 +17,7 @@
 namespace nvllm::mpi {
 namespace {
 
-constexpr int kTag = 1;
+constexpr int kFirstTag = 1;
 constexpr int kSerialized = 2;  // MPI_THREAD_SERIALIZED
 constexpr int kMultiple = 3;    // MPI_THREAD_MULTIPLE
 // Counts are ints: larger messages go in pieces.
@@ -56,7 +56,12 @@ void initialize() {
 struct Group {
     int rank = 0;
     int num_ranks = 1;
-    std::vector<std::byte> slices;  // of all ranks, for sums
+    std::vector<int> members;  // in the world, by rank
+    int tag = 0;
+    std::vector<std::byte> slices = {};  // of all ranks, for sums
+    uint64_t bytes_sent = 0;
+
+    int world_rank(int of) const { return members[static_cast<size_t>(of)]; }
 };
 
 Group& group_of(CollectiveGroup group) { return *reinterpret_cast<Group*>(group); }
@@ -76,20 +81,21 @@ void for_each_piece(size_t bytes, Action&& action) {
     }
 }
 
-void send_bytes(const void* from, size_t bytes, int to_rank) {
+void send_bytes(Group& group, const void* from, size_t bytes, int to_rank) {
     const Library& mpi = library();
+    group.bytes_sent += bytes;
     for_each_piece(bytes, [&](size_t offset, int size) {
-        check(mpi.send(static_cast<const std::byte*>(from) + offset, size, mpi.byte, to_rank, kTag,
-                       mpi.world),
+        check(mpi.send(static_cast<const std::byte*>(from) + offset, size, mpi.byte,
+                       group.world_rank(to_rank), group.tag, mpi.world),
               "MPI_Send");
     });
 }
 
-void receive_bytes(void* to, size_t bytes, int from_rank) {
+void receive_bytes(const Group& group, void* to, size_t bytes, int from_rank) {
     const Library& mpi = library();
     for_each_piece(bytes, [&](size_t offset, int size) {
-        check(mpi.receive(static_cast<std::byte*>(to) + offset, size, mpi.byte, from_rank, kTag,
-                          mpi.world, mpi.ignored_status),
+        check(mpi.receive(static_cast<std::byte*>(to) + offset, size, mpi.byte,
+                          group.world_rank(from_rank), group.tag, mpi.world, mpi.ignored_status),
               "MPI_Recv");
     });
 }
@@ -97,18 +103,20 @@ void receive_bytes(void* to, size_t bytes, int from_rank) {
 // One message to a rank and one from another, of as many bytes as each says. `largest`: the most
 // bytes that any rank exchanges in this operation, so that all make the same number of calls, of no
 // bytes too.
-void exchange(const void* from, size_t from_bytes, int to_rank, void* to, size_t to_bytes,
-              int from_rank, size_t largest) {
+void exchange(Group& group, const void* from, size_t from_bytes, int to_rank, void* to,
+              size_t to_bytes, int from_rank, size_t largest) {
     const Library& mpi = library();
+    group.bytes_sent += from_bytes;
     size_t done = 0;
     do {
         const size_t sent = std::min(done, from_bytes);
         const size_t received = std::min(done, to_bytes);
         check(mpi.exchange(static_cast<const std::byte*>(from) + sent,
                            static_cast<int>(std::min(kMaxBytes, from_bytes - sent)), mpi.byte,
-                           to_rank, kTag, static_cast<std::byte*>(to) + received,
+                           group.world_rank(to_rank), group.tag,
+                           static_cast<std::byte*>(to) + received,
                            static_cast<int>(std::min(kMaxBytes, to_bytes - received)), mpi.byte,
-                           from_rank, kTag, mpi.world, mpi.ignored_status),
+                           group.world_rank(from_rank), group.tag, mpi.world, mpi.ignored_status),
               "MPI_Sendrecv");
         done += kMaxBytes;
     } while (done < largest);
@@ -126,6 +134,20 @@ void for_each_pair(const Group& group, Action&& action) {
 // Ranks are those of mpirun: the id only has to be there.
 GroupId make_id() { return {}; }
 
+[[noreturn]] void refuse_rank(int rank, int num_ranks, const std::string& expected) {
+    refuse(ErrorKind::bad_config, "this is rank " + std::to_string(rank) + " of " +
+                                      std::to_string(num_ranks) + ", not " + expected +
+                                      ": start all ranks with one mpirun");
+}
+
+// Nothing but that they are there.
+void meet(Group& group) {
+    std::byte nothing{};
+    for_each_pair(group, [&](int to_rank, int from_rank) {
+        exchange(group, &nothing, 0, to_rank, &nothing, 0, from_rank, 0);
+    });
+}
+
 CollectiveGroup join(const GroupSetup& setup) {
     const Library& mpi = library();
     if (!mpi.fault.empty()) refuse(ErrorKind::unavailable, mpi.fault);
@@ -134,14 +156,26 @@ CollectiveGroup join(const GroupSetup& setup) {
     int num_ranks = 0;
     check(mpi.comm_rank(mpi.world, &rank), "MPI_Comm_rank");
     check(mpi.comm_size(mpi.world, &num_ranks), "MPI_Comm_size");
-    if (rank != setup.rank || num_ranks != setup.num_ranks) {
-        refuse(ErrorKind::bad_config,
-               "this is rank " + std::to_string(rank) + " of " + std::to_string(num_ranks) +
-                   ", not rank " + std::to_string(setup.rank) + " of " +
-                   std::to_string(setup.num_ranks) + ": start all ranks with one mpirun");
+    auto group = std::make_unique<Group>(
+        Group{setup.rank, setup.num_ranks, setup.members, kFirstTag + setup.tag});
+    if (group->members.empty()) {
+        for (int member = 0; member < num_ranks; ++member) group->members.push_back(member);
     }
-    check(mpi.barrier(mpi.world), "MPI_Barrier");
-    return reinterpret_cast<CollectiveGroup>(new Group{rank, num_ranks, {}});
+    if (std::ssize(group->members) != setup.num_ranks) {
+        refuse_rank(rank, num_ranks,
+                    "rank " + std::to_string(setup.rank) + " of " +
+                        std::to_string(setup.num_ranks));
+    }
+    if (group->world_rank(setup.rank) != rank) {
+        refuse_rank(rank, num_ranks, "rank " + std::to_string(group->world_rank(setup.rank)));
+    }
+    for (const int member : group->members) {
+        if (member < 0 || member >= num_ranks) {
+            refuse_rank(rank, num_ranks, "one of a group with rank " + std::to_string(member));
+        }
+    }
+    meet(*group);
+    return reinterpret_cast<CollectiveGroup>(group.release());
 }
 
 void leave(CollectiveGroup group) { delete &group_of(group); }
@@ -161,18 +195,18 @@ void fetch_slices(Group& group, const std::byte* values, int64_t count, size_t v
     std::byte* const slices = group.slices.data();
     if (own > 0) std::memcpy(row(slices, group.rank, share), begin_of(group.rank), own);
     for_each_pair(group, [&](int to_rank, int from_rank) {
-        exchange(begin_of(to_rank), bytes_of(to_rank), to_rank, row(slices, from_rank, share), own,
+        exchange(group, begin_of(to_rank), bytes_of(to_rank), to_rank, row(slices, from_rank, share), own,
                  from_rank, share);
     });
 }
 
 // Every rank's slice to all ranks, in place.
-void gather_slices(const Group& group, std::byte* values, int64_t count, size_t value_bytes) {
+void gather_slices(Group& group, std::byte* values, int64_t count, size_t value_bytes) {
     const auto slice = [&](int rank) { return slice_of_rank(count, rank, group.num_ranks); };
     const RankSlice own = slice(group.rank);
     for_each_pair(group, [&](int to_rank, int from_rank) {
         const RankSlice theirs = slice(from_rank);
-        exchange(values + static_cast<size_t>(own.first) * value_bytes,
+        exchange(group, values + static_cast<size_t>(own.first) * value_bytes,
                  static_cast<size_t>(own.count) * value_bytes, to_rank,
                  values + static_cast<size_t>(theirs.first) * value_bytes,
                  static_cast<size_t>(theirs.count) * value_bytes, from_rank,
@@ -199,39 +233,41 @@ void all_reduce(CollectiveGroup handle, void*, DType dtype, void* values, int64_
 }
 
 void all_gather(CollectiveGroup handle, void*, const void* from, void* to, size_t bytes) {
-    const Group& group = group_of(handle);
+    Group& group = group_of(handle);
     if (bytes > 0) std::memmove(row(to, group.rank, bytes), from, bytes);
     for_each_pair(group, [&](int to_rank, int from_rank) {
-        exchange(row(to, group.rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
+        exchange(group, row(to, group.rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
                  from_rank, bytes);
     });
 }
 
 void all_to_all(CollectiveGroup handle, void*, const void* from, void* to, size_t bytes) {
-    const Group& group = group_of(handle);
+    Group& group = group_of(handle);
     if (bytes > 0) std::memcpy(row(to, group.rank, bytes), row(from, group.rank, bytes), bytes);
     for_each_pair(group, [&](int to_rank, int from_rank) {
-        exchange(row(from, to_rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
+        exchange(group, row(from, to_rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
                  from_rank, bytes);
     });
 }
 
-void broadcast(CollectiveGroup, void*, void* values, size_t bytes, int root) {
-    const Library& mpi = library();
-    for_each_piece(bytes, [&](size_t offset, int size) {
-        check(mpi.broadcast(static_cast<std::byte*>(values) + offset, size, mpi.byte, root,
-                            mpi.world),
-              "MPI_Bcast");
-    });
+// To one rank after another: a group may be a part of the world.
+void broadcast(CollectiveGroup handle, void*, void* values, size_t bytes, int root) {
+    Group& group = group_of(handle);
+    if (group.rank != root) return receive_bytes(group, values, bytes, root);
+    for (int rank = 0; rank < group.num_ranks; ++rank) {
+        if (rank != root) send_bytes(group, values, bytes, rank);
+    }
 }
 
-void send(CollectiveGroup, void*, const void* from, size_t bytes, int to_rank) {
-    send_bytes(from, bytes, to_rank);
+void send(CollectiveGroup handle, void*, const void* from, size_t bytes, int to_rank) {
+    send_bytes(group_of(handle), from, bytes, to_rank);
 }
 
-void receive(CollectiveGroup, void*, void* to, size_t bytes, int from_rank) {
-    receive_bytes(to, bytes, from_rank);
+void receive(CollectiveGroup handle, void*, void* to, size_t bytes, int from_rank) {
+    receive_bytes(group_of(handle), to, bytes, from_rank);
 }
+
+uint64_t bytes_sent(CollectiveGroup handle) { return group_of(handle).bytes_sent; }
 
 CollectivesLibrary look() { return library().info; }
 
@@ -250,6 +286,7 @@ NVLLM_COLLECTIVES_ENTRY() {
                                                .all_to_all = all_to_all,
                                                .broadcast = broadcast,
                                                .send = send,
-                                               .receive = receive};
+                                               .receive = receive,
+                                               .bytes_sent = bytes_sent};
     return &table;
 }

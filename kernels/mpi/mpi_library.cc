@@ -69,8 +69,6 @@ void find_functions(const SharedLibrary& opened, Library& library) {
     find(opened, "MPI_Finalize", library.finalize, library);
     find(opened, "MPI_Comm_rank", library.comm_rank, library);
     find(opened, "MPI_Comm_size", library.comm_size, library);
-    find(opened, "MPI_Barrier", library.barrier, library);
-    find(opened, "MPI_Bcast", library.broadcast, library);
     find(opened, "MPI_Send", library.send, library);
     find(opened, "MPI_Recv", library.receive, library);
     find(opened, "MPI_Sendrecv", library.exchange, library);

@@ -23,8 +23,6 @@ struct Library {
     int (*finalize)() = nullptr;
     int (*comm_rank)(Handle communicator, int* rank) = nullptr;
     int (*comm_size)(Handle communicator, int* size) = nullptr;
-    int (*barrier)(Handle communicator) = nullptr;
-    int (*broadcast)(void* values, int count, Handle type, int root, Handle communicator) = nullptr;
     int (*send)(const void* from, int count, Handle type, int to_rank, int tag,
                 Handle communicator) = nullptr;
     int (*receive)(void* to, int count, Handle type, int from_rank, int tag, Handle communicator,

@@ -7,7 +7,7 @@
 namespace nvllm::ops {
 
 void embedding(const Context& context, const ConstTensorView& table, const ConstTensorView& ids,
-               float scale, const TensorView& out) {
+               float scale, const TensorView& out, const TableRows& rows) {
     const BackendOps* device = module_ops(context, "embedding");
     check_rows(context, out, 2, "embedding");
     NVLLM_CHECK(table.rank == 2 && is_float_type(table.dtype) && table.stride(1) == 1,
@@ -16,7 +16,7 @@ void embedding(const Context& context, const ConstTensorView& table, const Const
     NVLLM_CHECK(out.rank == 2 && out.dim(1) == table.dim(1), "embedding: to " + out.describe());
     check_vector(context, ids, DType::i32, out.dim(0), "embedding");
     run_unless_dry(context, device != nullptr ? device->embedding : cpu::embedding, table, ids,
-                   scale, out);
+                   scale, out, rows);
 }
 
 }  // namespace nvllm::ops

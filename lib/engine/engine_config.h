@@ -50,12 +50,26 @@ struct CpuMask {
     auto operator<=>(const CpuMask&) const = default;
 };
 
+// What ranks are and what carries their data.
+enum class RankBackend : uint8_t {
+    automatic,  // threads on the CPU, processes on GPUs
+    threads,    // of one process, that read each other's memory
+};
+
+// One model computed by several ranks.
+struct ParallelOptions {
+    int32_t tensor = 1;    // ranks that share out each layer
+    int32_t pipeline = 1;  // stages, each with its own layers
+    RankBackend backend = RankBackend::automatic;
+};
+
 struct ComputeOptions {
     std::string device = "auto";  // auto, cpu, cuda, cuda:1: choose_device()
     bool cuda_graph = true;       // steps that only decode run as graphs, on a device with graphs
     bool enforce_eager = false;   // vLLM's name for no graphs
     int32_t max_cuda_graph_size = 256;  // sequences in a step that runs as a graph
     WorkerConfig worker;                // sizes: from the memory plan and the scheduler's options
+    ParallelOptions parallel;
     PlacementOptions placement;         // mask: from cpu_mask
     std::optional<CpuMask> cpu_mask;    // empty: threads are not bound to a processor
     Isolation isolation = Isolation::thread;

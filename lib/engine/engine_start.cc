@@ -36,6 +36,7 @@ ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
     options.refuses_quantized = config.model.quantization == "none";
     options.num_threads = num_threads;
+    options.part.tensor = {0, config.compute.parallel.tensor};
     return options;
 }
 
@@ -109,6 +110,17 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& me
     if (drafts.proposer != nullptr) check_scales_fit(request, drafts.proposer->kv_groups());
     add_drafts(drafts, metadata, request);
     return request;
+}
+
+// Of the memory of one machine all ranks of a stage have equal shares; the request is then that of
+// one of them, with the layers of all stages.
+void share_memory(const ParallelSizes& sizes, MemoryRequest& request) {
+    const auto share = static_cast<uint64_t>(sizes.tensor);
+    request.scratch_bytes *= static_cast<uint64_t>(sizes.pipeline);
+    request.available_bytes /= share;
+    request.swap_bytes /= share;
+    if (request.kv_cache_bytes) *request.kv_cache_bytes /= share;
+    if (request.limit_bytes) *request.limit_bytes /= share;
 }
 
 void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayout>& groups,
@@ -207,6 +219,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.options = load_options(config, metadata.placement.num_threads());
     metadata.options.device = metadata.device.choice;
     metadata.model = model_metadata(metadata.options);
+    metadata.parallel = choose_parallel(config.compute.parallel, metadata.model);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
     metadata.drafts = is_mock(config)
                           ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
@@ -216,6 +229,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
         config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
     check_device_attends(metadata.device, metadata.model.kv_groups);
     metadata.memory = memory_request(metadata.config, metadata.model, metadata.drafts);
+    share_memory(metadata.parallel.sizes, metadata.memory);
     add_device(metadata.device, config.kv_cache.block_size, metadata.memory);
     check_device_stores(metadata.device, metadata.model.kv_groups, metadata.memory.kv_dtype);
     return metadata;
@@ -264,6 +278,10 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
     scheduler.original_context =
         static_cast<int32_t>(original_context(model.rope, model.max_positions, plan.max_model_len));
     scheduler.block_bytes = plan.block_bytes();
+    if (metadata.parallel.sizes.pipeline > 1) {
+        scheduler.pipeline_depth = metadata.parallel.sizes.pipeline;
+        return scheduler;
+    }
     if (!config.scheduling.async_scheduling) return scheduler;
     scheduler.pipeline_depth = 2;
     scheduler.may_plan_ahead = DeviceSampler::can_expect;
@@ -276,6 +294,7 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     if (is_mock(config)) return std::make_unique<MockExecutor>(mock_interval());
     WorkerSetup setup;
     setup.model = metadata.options;
+    setup.model.part = {};
     setup.placement = metadata.placement;
     setup.model.checkpoint = metadata.model.checkpoint;
     setup.model.max_model_len = plan.max_model_len;
@@ -287,8 +306,13 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     if (metadata.drafts.proposer != nullptr) {
         setup.draft_kv_groups = metadata.drafts.proposer->kv_groups();
     }
-    if (config.compute.isolation == Isolation::thread)
-        return std::make_unique<LocalExecutor>(setup);
+    setup.ranks.sizes = metadata.parallel.sizes;
+    setup.stages = metadata.parallel.stages;
+    if (config.compute.isolation == Isolation::thread) {
+        if (metadata.parallel.is_alone()) return std::make_unique<LocalExecutor>(setup);
+        return std::make_unique<RemoteExecutor>(
+            setup, thread_launcher(metadata.parallel.sizes.num_ranks()));
+    }
     return std::make_unique<RemoteExecutor>(setup, find_worker_program());
 }
 

@@ -9,6 +9,7 @@
 #include "lib/engine/device_choice.h"
 #include "lib/engine/draft_choice.h"
 #include "lib/engine/engine_config.h"
+#include "lib/engine/parallel_choice.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/execute/step_executor.h"
 #include "lib/model/loader.h"
@@ -23,6 +24,7 @@ struct EngineMetadata {
     CpuPlacement placement;
     ChosenDevice device;
     ModelMetadata model;
+    ParallelChoice parallel;
     DraftChoice drafts;
     MemoryRequest memory;
 };

@@ -1,22 +1,22 @@
-// Asks the child, and finds out how it ended.
+// Asks the ranks, and finds out how they ended.
 #include "lib/execute/remote_executor.h"
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #include "lib/execute/result_checks.h"
-#include "lib/execute/worker_service.h"
+#include "lib/parallel/rank_groups.h"
 
 namespace nvllm {
 namespace {
 
 constexpr const char* kClosed = "closed the connection";
+constexpr const char* kOtherAnswer = "answered something else than it was asked";
 
 bool is_readable(int descriptor) {
     pollfd one{descriptor, POLLIN, 0};
@@ -25,51 +25,102 @@ bool is_readable(int descriptor) {
 
 }  // namespace
 
-RemoteExecutor::RemoteExecutor(const WorkerSetup& setup, const std::filesystem::path& program)
-    : setup_(setup), program_(program) {
+RemoteExecutor::RemoteExecutor(const WorkerSetup& setup, std::unique_ptr<RankLauncher> launcher)
+    : setup_(setup), launcher_(std::move(launcher)) {
     // Another process opens the files by itself, wherever its parent has gone meanwhile.
     setup_.model.checkpoint = nullptr;
     setup_.model.directory = std::filesystem::absolute(setup_.model.directory);
 }
 
+RemoteExecutor::RemoteExecutor(const WorkerSetup& setup, const std::filesystem::path& program)
+    : RemoteExecutor(setup, child_process_launcher(program, setup.ranks.sizes.num_ranks())) {}
+
+RemoteExecutor::~RemoteExecutor() { bury(false, ""); }
+
 void RemoteExecutor::start() {
-    bury("");
-    auto [ours, theirs] = make_socket_pair();
-    const InheritedDescriptor inherited{theirs.get(), kWorkerSocket};
-    auto process = std::make_unique<ChildProcess>(
-        std::vector<std::string>{program_.string(), std::to_string(::getpid())},
-        std::span(&inherited, 1), ChildSignals::left_to_parent);
-    {
-        const std::lock_guard lock(mutex_);
-        process_ = std::move(process);
-        kill_cause_.clear();
+    bury(false, "");
+    if (!is_one()) {
+        setup_.ranks.group_ids =
+            make_group_ids(collectives_of(setup_.ranks), setup_.ranks.sizes);
     }
-    theirs.reset();
-    channel_ = std::make_unique<FrameChannel>(std::move(ours));
-    send(setup_);
+    launcher_->start();
+    is_started_ = true;
+    connect(false);
+}
+
+bool RemoteExecutor::connect(bool wait) {
+    if (!ranks_.empty()) return true;
+    if (!is_started_) throw WorkerDied("there is none");
+    std::optional<std::vector<OwnedDescriptor>> sockets = launcher_->connected(wait);
+    if (!sockets) return false;
+    if (!is_one()) poll_ = OwnedDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+    for (OwnedDescriptor& socket : *sockets) {
+        if (poll_) {
+            epoll_event event{EPOLLIN, {}};
+            ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, socket.get(), &event);
+        }
+        ranks_.push_back(std::make_unique<Rank>(std::move(socket)));
+    }
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+        send(*ranks_[rank], setup_.of_rank(static_cast<int32_t>(rank)));
+    }
+    return true;
 }
 
 std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
-    if (channel_ == nullptr) throw WorkerDied("there is none");
-    if (!wait && !is_readable(channel_->descriptor())) return std::nullopt;
-    const MessageKind kind = receive();
-    if (kind == MessageKind::ready) return read_payload<WorkerReady>(channel_->payload());
-    if (kind != MessageKind::fault) throw_lost("answered something else than it was asked");
-    const auto fault = read_payload<WorkerFault>(channel_->payload());
-    bury("");
+    if (!connect(wait)) return std::nullopt;
+    std::vector<Rank*> starting;
+    for (const auto& rank : ranks_) {
+        if (!rank->ready) starting.push_back(rank.get());
+    }
+    while (!starting.empty()) {
+        const auto has_news = [](const Rank* rank) { return is_readable(rank->channel.descriptor()); };
+        if (!wait && std::ranges::none_of(starting, has_news)) return std::nullopt;
+        Rank& rank = await_any(starting);
+        receive_ready(rank);
+        std::erase(starting, &rank);
+    }
+    WorkerReady all;
+    for (const auto& rank : ranks_) {
+        all.weights_ms = std::max(all.weights_ms, rank->ready->weights_ms);
+        all.worker_ms = std::max(all.worker_ms, rank->ready->worker_ms);
+        all.weight_bytes = std::max(all.weight_bytes, rank->ready->weight_bytes);
+        all.kv_bytes = std::max(all.kv_bytes, rank->ready->kv_bytes);
+    }
+    return all;
+}
+
+void RemoteExecutor::receive_ready(Rank& rank) {
+    const MessageKind kind = receive(rank);
+    if (kind == MessageKind::ready) {
+        rank.ready = read_payload<WorkerReady>(rank.channel.payload());
+        return;
+    }
+    if (kind != MessageKind::fault) throw_lost(kOtherAnswer);
+    const auto fault = read_payload<WorkerFault>(rank.channel.payload());
+    bury(false, "");
     throw Error(fault.kind, fault.message);
 }
 
 std::optional<int> RemoteExecutor::readable_descriptor() const {
-    if (channel_ == nullptr) return std::nullopt;
-    return channel_->descriptor();
+    if (ranks_.empty()) return is_started_ ? launcher_->readable_descriptor() : std::nullopt;
+    return is_one() ? ranks_.front()->channel.descriptor() : poll_.get();
 }
 
 std::optional<std::string> RemoteExecutor::check_alive() {
-    if (channel_ == nullptr || !is_readable(channel_->descriptor())) return std::nullopt;
-    uint8_t byte = 0;
-    const ssize_t count = ::recv(channel_->descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return bury(count > 0 ? "spoke without being asked" : kClosed);
+    for (const auto& rank : ranks_) {
+        if (!is_readable(rank->channel.descriptor())) continue;
+        uint8_t byte = 0;
+        const ssize_t count =
+            ::recv(rank->channel.descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        return count > 0 ? bury(false, "spoke without being asked").how : bury(true, kClosed).how;
+    }
+    return std::nullopt;
+}
+
+int RemoteExecutor::max_in_flight() const {
+    if (!is_one()) return setup_.ranks.sizes.pipeline;
+    return setup_.model.device.module_path.empty() ? 1 : kDevicePlansInFlight;
 }
 
 StepResult RemoteExecutor::execute(const BatchPlan& plan) {
@@ -78,101 +129,133 @@ StepResult RemoteExecutor::execute(const BatchPlan& plan) {
 }
 
 void RemoteExecutor::begin(const BatchPlan& plan) {
-    send(plan);
+    send_all(plan);
     sent_plans_.push_back(plan);
 }
 
 StepResult RemoteExecutor::finish() {
     NVLLM_CHECK(!sent_plans_.empty(), "no plan was begun");
-    const MessageKind kind = receive();
-    const BatchPlan plan = std::move(sent_plans_.front());
+    const BatchPlan plan = sent_plans_.front();
+    await_answers();
     sent_plans_.pop_front();
+    for (const auto& rank : ranks_) {
+        if (rank.get() != &choosing_rank()) rank->answers.pop_front();
+    }
+    StepResult result = std::move(choosing_rank().answers.front());
+    choosing_rank().answers.pop_front();
     try {
-        if (kind == MessageKind::result) {
-            auto result = read_payload<StepResult>(channel_->payload());
-            check_step_result(plan, result, setup_.vocab_size);
-            return result;
-        }
-        if (kind != MessageKind::fault) throw_lost("answered something else than it was asked");
+        check_step_result(plan, result, setup_.vocab_size);
     } catch (const Error& error) {
         throw_lost(error.what());
     }
-    const auto fault = read_payload<WorkerFault>(channel_->payload());
+    for (const auto& rank : ranks_) {
+        if (rank.get() != &choosing_rank()) send(*rank, result);
+    }
+    return result;
+}
+
+void RemoteExecutor::await_answers() {
+    while (true) {
+        std::vector<Rank*> asked;
+        for (const auto& rank : ranks_) {
+            if (rank->answers.empty()) asked.push_back(rank.get());
+        }
+        if (asked.empty()) return;
+        receive_answer(await_any(asked), sent_plans_.front());
+    }
+}
+
+void RemoteExecutor::receive_answer(Rank& rank, const BatchPlan& plan) {
+    const MessageKind kind = receive(rank);
+    if (kind == MessageKind::result) {
+        try {
+            rank.answers.push_back(read_payload<StepResult>(rank.channel.payload()));
+        } catch (const Error& error) {
+            throw_lost(error.what());
+        }
+        if (rank.answers.back().plan_number != plan.number) throw_lost(kOtherAnswer);
+        return;
+    }
+    if (kind != MessageKind::fault) throw_lost(kOtherAnswer);
+    const auto fault = read_payload<WorkerFault>(rank.channel.payload());
+    // The other ranks wait for this one.
+    if (!is_one()) throw_lost(fault.message);
+    sent_plans_.pop_front();
     if (fault.out_of_memory) throw std::bad_alloc();
     throw Error(fault.kind, fault.message);
+}
+
+RemoteExecutor::Rank& RemoteExecutor::await_any(const std::vector<Rank*>& ranks) {
+    if (ranks.size() == 1 && is_one()) return *ranks.front();
+    std::vector<pollfd> polled;
+    for (const Rank* rank : ranks) polled.push_back({rank->channel.descriptor(), POLLIN, 0});
+    while (true) {
+        ::poll(polled.data(), polled.size(), -1);
+        for (size_t i = 0; i < polled.size(); ++i) {
+            if (polled[i].revents != 0) return *ranks[i];
+        }
+    }
 }
 
 // Replies to plans that were sent come before it and are dropped.
 void RemoteExecutor::forget() {
     for (; !sent_plans_.empty(); sent_plans_.pop_front()) {
-        const MessageKind kind = receive();
-        if (kind != MessageKind::result && kind != MessageKind::fault) {
-            throw_lost("answered something else than it was asked");
+        for (const auto& rank : ranks_) {
+            if (!rank->answers.empty()) {
+                rank->answers.pop_front();
+                continue;
+            }
+            const MessageKind kind = receive(*rank);
+            if (kind != MessageKind::result && kind != MessageKind::fault) {
+                throw_lost(kOtherAnswer);
+            }
         }
     }
-    send(ForgetSequences{});
+    send_all(ForgetSequences{});
 }
 
-std::optional<int> RemoteExecutor::process_id() const {
-    const std::lock_guard lock(mutex_);
-    if (process_ == nullptr) return std::nullopt;
-    return process_->id();
-}
+std::optional<int> RemoteExecutor::process_id() const { return launcher_->process_id(); }
 
-bool RemoteExecutor::kill(const std::string& cause) {
-    const std::lock_guard lock(mutex_);
-    if (process_ == nullptr) return false;
-    if (kill_cause_.empty()) kill_cause_ = cause;
-    process_->kill();
-    return true;
-}
+bool RemoteExecutor::kill(const std::string& cause) { return launcher_->kill(cause); }
 
 template <typename Message>
-void RemoteExecutor::send(const Message& message) {
-    if (channel_ == nullptr) throw WorkerDied("there is none");
+void RemoteExecutor::send(Rank& rank, const Message& message) {
     try {
-        channel_->send(message);
+        rank.channel.send(message);
     } catch (const Error& error) {
         throw_lost(error.what());
     }
 }
 
-MessageKind RemoteExecutor::receive() {
+template <typename Message>
+void RemoteExecutor::send_all(const Message& message) {
+    if (ranks_.empty()) throw WorkerDied("there is none");
+    for (const auto& rank : ranks_) send(*rank, message);
+}
+
+MessageKind RemoteExecutor::receive(Rank& rank) {
     try {
-        const std::optional<FrameHead> head = channel_->receive();
+        const std::optional<FrameHead> head = rank.channel.receive();
         if (head) return head->kind;
     } catch (const Error& error) {
         throw_lost(error.what());
     }
-    throw_lost(kClosed);
+    throw_lost(kClosed, true);
 }
 
-// A worker that closed its socket is ending already and keeps the exit it has: the kill is for one
-// that misbehaves in another way.
-std::string RemoteExecutor::bury(const std::string& what_was_seen) {
-    channel_.reset();
+RanksEnd RemoteExecutor::bury(bool closed_first, const std::string& what_was_seen) {
+    ranks_.clear();
+    poll_.reset();
     sent_plans_.clear();
-    std::unique_ptr<ChildProcess> process;
-    std::string cause;
-    {
-        const std::lock_guard lock(mutex_);
-        process = std::move(process_);
-        cause = kill_cause_;
-    }
-    if (process == nullptr) return what_was_seen;
-    const bool ended_by_itself = what_was_seen == kClosed;
-    process->kill();
-    const int status = process->wait();
-    const std::string end = describe_exit(status);
-    was_killed_by_others_ =
-        ended_by_itself && cause.empty() && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    return fmt::format("process {}: {}", process->id(),
-                       !cause.empty() ? cause : fmt::format("{} ({})", end, what_was_seen));
+    is_started_ = false;
+    RanksEnd end = launcher_->bury(closed_first, what_was_seen);
+    if (end.how.empty()) end.how = what_was_seen;
+    return end;
 }
 
-void RemoteExecutor::throw_lost(const std::string& what_was_seen) {
-    const std::string how = bury(what_was_seen);
-    throw WorkerDied(how, was_killed_by_others_);
+void RemoteExecutor::throw_lost(const std::string& what_was_seen, bool closed_first) {
+    const RanksEnd end = bury(closed_first, what_was_seen);
+    throw WorkerDied(end.how, end.killed_by_others);
 }
 
 }  // namespace nvllm

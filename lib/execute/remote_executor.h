@@ -1,33 +1,36 @@
-// The worker in a process of its own: the program nvllm-worker, spawned, spoken to over a pair of
-// sockets, killed and spawned again.
+// The worker as ranks that are spoken to over sockets: in processes of their own, which are killed and
+// started again, or in threads of this one.
 //
-// The child ends with this process and with the thread that called start(), however these end.
+// Every rank gets every plan. The one that chooses tokens answers with the result, of which the
+// others are told before the next plan; each of them answers that it has computed. When one rank is
+// lost, all are started anew.
 #pragma once
 
 #include <deque>
 #include <filesystem>
 #include <memory>
-#include <mutex>
+#include <vector>
 
 #include "lib/execute/frame_channel.h"
+#include "lib/execute/rank_launcher.h"
 #include "lib/execute/step_executor.h"
-#include "lib/system/child_process.h"
 
 namespace nvllm {
 
 class RemoteExecutor : public StepExecutor {
   public:
-    // `program`: nvllm-worker of this build; find_worker_program().
+    // `launcher` starts as many ranks as the setup has.
+    RemoteExecutor(const WorkerSetup& setup, std::unique_ptr<RankLauncher> launcher);
+    // One process that has all ranks; `program`: nvllm-worker of this build; find_worker_program().
     RemoteExecutor(const WorkerSetup& setup, const std::filesystem::path& program);
+    ~RemoteExecutor() override;
 
     void start() override;
     std::optional<WorkerReady> ready(bool wait) override;
     std::optional<int> readable_descriptor() const override;
     std::optional<std::string> check_alive() override;
     StepResult execute(const BatchPlan& plan) override;
-    int max_in_flight() const override {
-        return setup_.model.device.module_path.empty() ? 1 : kDevicePlansInFlight;
-    }
+    int max_in_flight() const override;
     void begin(const BatchPlan& plan) override;
     StepResult finish() override;
     void forget() override;
@@ -35,24 +38,42 @@ class RemoteExecutor : public StepExecutor {
     bool kill(const std::string& cause) override;
 
   private:
+    struct Rank {
+        explicit Rank(OwnedDescriptor socket) : channel(std::move(socket)) {}
+
+        FrameChannel channel;
+        std::optional<WorkerReady> ready;
+        std::deque<StepResult> answers;  // to plans, that were not used yet
+    };
+
+    bool is_one() const { return setup_.ranks.is_alone(); }
+    Rank& choosing_rank() { return *ranks_[static_cast<size_t>(setup_.ranks.sizes.choosing_rank())]; }
+    // Takes the sockets when all ranks are there, and sends each its setup.
+    bool connect(bool wait);
+    void receive_ready(Rank& rank);
+    // The next answer of a rank to a plan; `plan` is the oldest that it has not answered.
+    void receive_answer(Rank& rank, const BatchPlan& plan);
+    // Until every rank has answered the oldest plan. Throws as soon as one cannot.
+    void await_answers();
+    // Waits until one of these ranks has sent something, or closed.
+    Rank& await_any(const std::vector<Rank*>& ranks);
     // Sends, and takes a failure to do so for the worker's end.
     template <typename Message>
-    void send(const Message& message);
+    void send(Rank& rank, const Message& message);
+    template <typename Message>
+    void send_all(const Message& message);
     // The next frame's kind.
-    MessageKind receive();
+    MessageKind receive(Rank& rank);
     // Ends what is left of the worker; how it came to its end.
-    std::string bury(const std::string& what_was_seen);
-    bool was_killed_by_others_ = false;  // the one that was buried last
-    [[noreturn]] void throw_lost(const std::string& what_was_seen);
+    RanksEnd bury(bool closed_first, const std::string& what_was_seen);
+    [[noreturn]] void throw_lost(const std::string& what_was_seen, bool closed_first = false);
 
     WorkerSetup setup_;
-    std::filesystem::path program_;
-    std::unique_ptr<FrameChannel> channel_;  // null: no worker
-    std::deque<BatchPlan> sent_plans_;       // not answered yet
-
-    mutable std::mutex mutex_;  // of what other threads see
-    std::unique_ptr<ChildProcess> process_;
-    std::string kill_cause_;  // empty: this process did not kill it
+    std::unique_ptr<RankLauncher> launcher_;
+    bool is_started_ = false;
+    std::vector<std::unique_ptr<Rank>> ranks_;  // empty: not connected
+    OwnedDescriptor poll_;                      // of all ranks' sockets, where there are several
+    std::deque<BatchPlan> sent_plans_;          // not finished yet
 };
 
 // Where nvllm-worker lies: below the installation or the build tree that this library, or else the

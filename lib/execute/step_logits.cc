@@ -92,30 +92,43 @@ void StepLogits::list_last_rows(size_t entry, const PlanEntry& planned, const Pl
     }
 }
 
+template <typename Use>
+void StepLogits::for_each_chunk(const ForwardContext& batch, const ComputedStep& computed,
+                                const StepInFlight& step, Use&& use) {
+    const std::vector<LogitRow>& rows = step.logit_rows;
+    const auto num_rows = std::ssize(rows);
+    const auto num_on_device = std::ranges::count_if(rows, &LogitRow::on_device);
+    for (int64_t begin = 0; begin < num_rows;) {
+        const ScratchArena::Scope scope(*batch.context->scratch);
+        const bool on_device = begin < num_on_device;
+        const int64_t alike = (on_device ? num_on_device : num_rows) - begin;
+        const int64_t count = std::min(runner_.max_logit_rows(), alike);
+        use(runner_.logits(batch, computed, begin, count), static_cast<size_t>(begin), on_device);
+        begin += count;
+    }
+}
+
 void StepLogits::use(const ForwardContext& batch, const ComputedStep& computed,
                      const BatchPlan& plan, const PlanExtras& extras, StepInFlight& step) {
     const Context& context = *batch.context;
     list_rows(plan, extras, step);
-    const std::vector<LogitRow>& rows = step.logit_rows;
-    const auto num_rows = std::ssize(rows);
-    const auto num_on_device = std::ranges::count_if(rows, &LogitRow::on_device);
     step.sampler.begin();
-    for (int64_t begin = 0; begin < num_rows;) {
-        const ScratchArena::Scope scope(*context.scratch);
-        const bool on_device = begin < num_on_device;
-        const int64_t alike = (on_device ? num_on_device : num_rows) - begin;
-        const int64_t count = std::min(runner_.max_logit_rows(), alike);
-        const TensorView logits = runner_.logits(batch, computed, begin, count);
-        const auto first = static_cast<size_t>(begin);
-        if constexpr (kHasFaultPoints) inject_faults(context, logits, first, step);
-        if (on_device) {
-            use_on_device(context, extras, logits, first, step);
-        } else {
-            use_on_host(context, extras, logits, first, step);
-        }
-        begin += count;
-    }
+    for_each_chunk(batch, computed, step,
+                   [&](const TensorView& logits, size_t first, bool on_device) {
+                       if constexpr (kHasFaultPoints) inject_faults(context, logits, first, step);
+                       if (on_device) {
+                           use_on_device(context, extras, logits, first, step);
+                       } else {
+                           use_on_host(context, extras, logits, first, step);
+                       }
+                   });
     expect_tokens(context, step);
+}
+
+void StepLogits::compute(const ForwardContext& batch, const ComputedStep& computed,
+                         const BatchPlan& plan, const PlanExtras& extras, StepInFlight& step) {
+    list_rows(plan, extras, step);
+    for_each_chunk(batch, computed, step, [](const TensorView&, size_t, bool) {});
 }
 
 void StepLogits::use_on_device(const Context& context, const PlanExtras& extras,

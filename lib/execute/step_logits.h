@@ -33,6 +33,9 @@ class StepLogits {
     // step.result has a SequenceStep for each entry.
     void use(const ForwardContext& batch, const ComputedStep& computed, const BatchPlan& plan,
              const PlanExtras& extras, StepInFlight& step);
+    // The same rows of logits for a rank that chooses by them; nothing of them is used here.
+    void compute(const ForwardContext& batch, const ComputedStep& computed, const BatchPlan& plan,
+                 const PlanExtras& extras, StepInFlight& step);
     // Completes step.result. REQUIRES: the stream has come to the end of use().
     void finish(StepInFlight& step);
 
@@ -43,6 +46,11 @@ class StepLogits {
         DraftPath* path = nullptr;
     };
 
+    // Calls use(logits, index of the first of their rows, whether the device samples them) for a
+    // bounded number of the step's rows at a time.
+    template <typename Use>
+    void for_each_chunk(const ForwardContext& batch, const ComputedStep& computed,
+                        const StepInFlight& step, Use&& use);
     void list_rows(const BatchPlan& plan, const PlanExtras& extras, StepInFlight& step);
     void list_last_rows(size_t entry, const PlanEntry& planned, const PlanExtras& extras,
                         StepInFlight& step);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -59,6 +60,10 @@ class Writer {
         append(text.data(), text.size());
     }
     void write(const std::filesystem::path& path) { write(path.native()); }
+    template <Number T, size_t N>
+    void write(const std::array<T, N>& values) {
+        append(values.data(), sizeof(values));
+    }
     template <typename T>
     void write(const std::optional<T>& value) {
         write(value.has_value());
@@ -144,6 +149,10 @@ class Reader {
         std::string text;
         read(text);
         path = text;
+    }
+    template <Number T, size_t N>
+    void read(std::array<T, N>& values) {
+        std::memcpy(values.data(), take(sizeof(values)).data(), sizeof(values));
     }
     template <typename T>
     void read(std::optional<T>& value) {

@@ -21,7 +21,7 @@
 
 namespace nvllm {
 
-inline constexpr uint16_t kWireVersion = 6;
+inline constexpr uint16_t kWireVersion = 7;
 inline constexpr size_t kFrameHeadBytes = 8;
 // A plan that adds 128 sequences of a million tokens has 512 MiB.
 inline constexpr uint32_t kMaxPayloadBytes = uint32_t{1} << 30;
@@ -30,7 +30,7 @@ enum class MessageKind : uint16_t {
     setup = 1,  // to the worker, once, before all else
     ready,      // its answer
     plan,       // to the worker
-    result,     // its answer
+    result,     // its answer; to a rank that does not choose tokens: what the other one chose
     forget,     // to the worker: everything it knows of sequences; no answer
     fault,      // instead of ready or result
 };

@@ -32,12 +32,48 @@ void fields(Archive& archive, DeviceChoice& device) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, CacheLayout& group) {
+    auto& [layers, kv_heads, head_dim, window, kind, state_bytes, value_dim] = group;
+    archive(layers, kv_heads, head_dim, window, kind, state_bytes, value_dim);
+}
+
+template <typename Archive>
+void fields(Archive& archive, Shard& shard) {
+    auto& [rank, ranks] = shard;
+    archive(rank, ranks);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ModelPart& part) {
+    auto& [tensor, first_block, num_blocks, has_embedding, has_head] = part;
+    archive(tensor, first_block, num_blocks, has_embedding, has_head);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ParallelSizes& sizes) {
+    auto& [tensor, pipeline] = sizes;
+    archive(tensor, pipeline);
+}
+
+template <typename Archive>
+void fields(Archive& archive, RankSetup& setup) {
+    auto& [sizes, rank, collectives, group_ids] = setup;
+    archive(sizes, rank, collectives, group_ids);
+}
+
+template <typename Archive>
+void fields(Archive& archive, PipelineStage& stage) {
+    auto& [first_block, num_blocks] = stage;
+    archive(first_block, num_blocks);
+}
+
+template <typename Archive>
 void fields(Archive& archive, ModelLoadOptions& options) {
     auto& [directory, dtype, refuses_quantized, load_format, seed, max_model_len, threads,
-           num_threads, prefetch, device, repack_cache, checkpoint, hook] = options;
+           num_threads, prefetch, device, repack_cache, checkpoint, part, groups, hook] = options;
     // Threads, open files and who takes linears are each process's own.
     archive(directory, dtype, refuses_quantized, load_format, seed, max_model_len, num_threads,
-            prefetch, device, repack_cache);
+            prefetch, device, repack_cache, part, groups);
 }
 
 template <typename Archive>
@@ -52,12 +88,6 @@ void fields(Archive& archive, WorkerConfig& config) {
            activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts] = config;
     archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
             activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts);
-}
-
-template <typename Archive>
-void fields(Archive& archive, CacheLayout& group) {
-    auto& [layers, kv_heads, head_dim, window, kind, state_bytes, value_dim] = group;
-    archive(layers, kv_heads, head_dim, window, kind, state_bytes, value_dim);
 }
 
 template <typename Archive>
@@ -80,14 +110,16 @@ void fields(Archive& archive, ProposerSetup& setup) {
 
 template <typename Archive>
 void fields(Archive& archive, WorkerSetup& setup) {
-    auto& [model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups] = setup;
-    archive(model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups);
+    auto& [model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups, ranks,
+           stages] = setup;
+    archive(model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups, ranks,
+            stages);
 }
 
 template <typename Archive>
 void fields(Archive& archive, WorkerReady& ready) {
-    auto& [weights_ms, worker_ms] = ready;
-    archive(weights_ms, worker_ms);
+    auto& [weights_ms, worker_ms, weight_bytes, kv_bytes] = ready;
+    archive(weights_ms, worker_ms, weight_bytes, kv_bytes);
 }
 
 template <typename Archive>

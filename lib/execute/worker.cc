@@ -90,8 +90,9 @@ size_t Worker::scratch_bytes(Model& model, const LargestStep& step) {
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
                const ComputeDevice& device, std::unique_ptr<ModelProposer> proposer,
-               DraftShape drafts, DenseModules dense)
-    : model_(std::move(model)),
+               DraftShape drafts, DenseModules dense, RankRole role)
+    : role_(std::move(role)),
+      model_(std::move(model)),
       threads_(threads),
       device_(device),
       stream_(device),
@@ -130,6 +131,7 @@ void Worker::reset() {
     device_.synchronize(stream_.stream());
     for (auto& step : in_flight_) free_.push_back(std::move(step));
     in_flight_.clear();
+    unsettled_.clear();
     sequences_.clear();
     if (states_) states_->clear();
 }
@@ -143,6 +145,10 @@ Context Worker::make_context() {
     context.stream = stream_.stream();
     context.backend = device_.backend();
     context.activations = activations_;
+    if (role_.groups != nullptr) {
+        context.tensor_ranks = role_.groups->tensor();
+        context.pipeline = role_.groups->pipeline();
+    }
     if (device_.is_cpu()) return context;
     host_scratch_.reset();
     context.host_scratch = &host_scratch_;
@@ -172,6 +178,7 @@ void Worker::begin(const BatchPlan& plan) {
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         result.sequences[i].sequence = plan.entries[i].sequence;
     }
+    if (!role_.chooses && plan.num_draft_tokens() > 0) unsettled_.push_back(plan);
     compute(context, plan, extras, step);
     step.done.record(context.stream);
     in_flight_.push_back(std::move(free_.front()));
@@ -185,31 +192,34 @@ void Worker::compute(const Context& context, const BatchPlan& plan, const PlanEx
     if (drafts_) batch.aux_hidden = drafts_->expect(context, batch.tokens());
     if (states_) batch.journal = states_->begin(context, runner_.rows());
     const ComputedStep computed = runner_.forward(batch, step.result.device);
+    if (!role_.is_last_stage) return;
     pooler_.pool(batch, computed.hidden, plan, sequences_, step.result);
+    if (!role_.chooses) return logits_.compute(batch, computed, plan, extras, step);
     logits_.use(batch, computed, plan, extras, step);
-    if (device_.is_cpu()) move_accepted(context, plan, extras, step);
+    if (device_.is_cpu()) {
+        for (const auto& [index, path] : step.paths) {
+            move_accepted(context, plan.entries[index], extras.drafts(index).size(), path.rows);
+        }
+    }
     if (drafts_) drafts_->propose(batch, computed.hidden, plan, extras, sequences_, step);
 }
 
 // In the order of the positions: no slot is overwritten that is still to be read, because no draft
 // lies before the slot of its position.
-void Worker::move_accepted(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
-                           const StepInFlight& step) {
+void Worker::move_accepted(const Context& context, const PlanEntry& entry, int32_t num_drafts,
+                           std::span<const int32_t> rows) {
     std::vector<SlotMove> moves;
-    for (const auto& [index, path] : step.paths) {
-        const PlanEntry& entry = plan.entries[index];
-        const int32_t root = entry.first + entry.count - 1 - extras.drafts(index).size();
-        const auto& tables = sequences_.at(entry.sequence).block_tables;
-        for (int32_t group = 0; group < std::ssize(tables); ++group) {
-            const std::vector<int32_t>& table = tables[static_cast<size_t>(group)];
-            const auto slot_of = [&](int32_t row) {
-                const int64_t block = table[static_cast<size_t>((root + row) / block_size_)];
-                return block * block_size_ + (root + row) % block_size_;
-            };
-            for (int32_t depth = 1; depth <= std::ssize(path.rows); ++depth) {
-                const int32_t row = path.rows[static_cast<size_t>(depth - 1)];
-                if (row != depth) moves.push_back({group, slot_of(row), slot_of(depth)});
-            }
+    const int32_t root = entry.first + entry.count - 1 - num_drafts;
+    const auto& tables = sequences_.at(entry.sequence).block_tables;
+    for (int32_t group = 0; group < std::ssize(tables); ++group) {
+        const std::vector<int32_t>& table = tables[static_cast<size_t>(group)];
+        const auto slot_of = [&](int32_t row) {
+            const int64_t block = table[static_cast<size_t>((root + row) / block_size_)];
+            return block * block_size_ + (root + row) % block_size_;
+        };
+        for (int32_t depth = 1; depth <= std::ssize(rows); ++depth) {
+            const int32_t row = rows[static_cast<size_t>(depth - 1)];
+            if (row != depth) moves.push_back({group, slot_of(row), slot_of(depth)});
         }
     }
     if (!moves.empty()) kv_.move_slots(context, moves);
@@ -225,11 +235,33 @@ StepResult Worker::finish() {
     } else {
         step.done.await();
     }
+    if (!role_.chooses) {
+        StepResult done = std::move(step.result);
+        done.sequences.clear();
+        return done;
+    }
     logits_.finish(step);
     if (states_ && states_->is_open()) states_->settle(make_context(), step.result);
     add_next_drafts(step);
     sequences_.accept(step.result);
     return std::move(step.result);
+}
+
+void Worker::settle(const StepResult& result) {
+    NVLLM_CHECK(!role_.chooses, "a rank that chooses knows what it chose");
+    if (states_ && states_->is_open()) states_->settle(make_context(), result);
+    if (!unsettled_.empty() && unsettled_.front().number == result.plan_number) {
+        const BatchPlan plan = std::move(unsettled_.front());
+        unsettled_.pop_front();
+        const PlanExtras extras(plan, static_cast<int32_t>(model_->config().vocab_size));
+        const Context context = make_context();
+        for (const StepExtras& extra : result.extras) {
+            const PlanEntry& entry = plan.entries[extra.entry];
+            if (sequences_.find(entry.sequence) == nullptr) continue;
+            move_accepted(context, entry, extras.drafts(extra.entry).size(), extra.accepted_rows);
+        }
+    }
+    sequences_.accept(result);
 }
 
 }  // namespace nvllm

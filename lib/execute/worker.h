@@ -24,10 +24,18 @@
 #include "lib/execute/worker_sequences.h"
 #include "lib/model/model.h"
 #include "lib/model/step_scratch.h"
+#include "lib/parallel/rank_groups.h"
 #include "lib/request/batch_plan.h"
 #include "lib/request/step_result.h"
 
 namespace nvllm {
+
+// Which rank of several a worker is.
+struct RankRole {
+    std::unique_ptr<RankGroups> groups;  // null: it is alone
+    bool chooses = true;                 // tokens; the other ranks are told of them by settle()
+    bool is_last_stage = true;
+};
 
 class Worker {
   public:
@@ -37,7 +45,7 @@ class Worker {
     // `dense`: linears of pooled hidden states.
     Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
            const ComputeDevice& device = {}, std::unique_ptr<ModelProposer> proposer = nullptr,
-           DraftShape drafts = {}, DenseModules dense = {});
+           DraftShape drafts = {}, DenseModules dense = {}, RankRole role = {});
     ~Worker();
 
     // Puts a step into the device's stream; on the CPU it is done on return. REQUIRES: plans come
@@ -47,6 +55,11 @@ class Worker {
     void begin(const BatchPlan& plan);
     // Waits for the oldest step in flight. Its faults are thrown here at the latest.
     StepResult finish();
+    // What the choosing rank's finish() gave for the oldest step that was not settled. REQUIRES:
+    // this rank does not choose; its own finish() of the step was called.
+    void settle(const StepResult& result);
+    // Bytes that this rank has sent to others since it was made.
+    uint64_t bytes_sent() const { return role_.groups == nullptr ? 0 : role_.groups->bytes_sent(); }
     // Both.
     StepResult execute(const BatchPlan& plan) {
         begin(plan);
@@ -70,12 +83,14 @@ class Worker {
     // The front of `free_`, emptied.
     StepInFlight& next_step();
     Context make_context();
-    // Keys and values of accepted drafts go to the slots of their positions.
-    void move_accepted(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
-                       const StepInFlight& step);
+    // Keys and values of accepted drafts go to the slots of their positions. `rows`: of the accepted
+    // drafts, as DraftPath has them.
+    void move_accepted(const Context& context, const PlanEntry& entry, int32_t num_drafts,
+                       std::span<const int32_t> rows);
     void compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
                  StepInFlight& step);
 
+    RankRole role_;  // outlives what its groups compute
     std::unique_ptr<Model> model_;
     ThreadPool& threads_;
     ComputeDevice device_;
@@ -95,6 +110,7 @@ class Worker {
     std::optional<DraftRunner> drafts_;
     std::deque<std::unique_ptr<StepInFlight>> in_flight_;  // oldest first
     std::deque<std::unique_ptr<StepInFlight>> free_;       // kept for their memory
+    std::deque<BatchPlan> unsettled_;  // with drafts, of a rank that does not choose
 };
 
 }  // namespace nvllm

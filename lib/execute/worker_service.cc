@@ -4,11 +4,14 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <thread>
 
+#include "kernels/host/start_thread.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/log.h"
 #include "lib/execute/frame_channel.h"
 #include "lib/execute/worker_setup.h"
+#include "lib/parallel/rank_groups.h"
 
 namespace nvllm {
 namespace {
@@ -55,7 +58,9 @@ class Service {
             channel_.send(ready);
             return std::nullopt;
         } catch (const std::exception&) {
-            return current_fault();
+            const WorkerFault fault = current_fault();
+            RankGroups::abandon(setup.ranks);
+            return fault;
         }
     }
 
@@ -64,6 +69,8 @@ class Service {
             worker_->reset();
         } else if (kind == MessageKind::plan) {
             compute(read_payload<BatchPlan>(channel_.payload()));
+        } else if (kind == MessageKind::result) {
+            worker_->settle(read_payload<StepResult>(channel_.payload()));
         } else {
             refuse();
         }
@@ -87,7 +94,33 @@ class Service {
     std::unique_ptr<Worker> worker_;
 };
 
+// A rank whose thread ends takes the process with it: the others wait for it.
+void serve_until_end(OwnedDescriptor socket) {
+    int code = exit_code_for(ErrorKind::internal);
+    try {
+        code = serve_plans(std::move(socket));
+    } catch (const Error& error) {
+        log_error(error.what());
+        code = exit_code_for(error.kind());
+    } catch (const std::exception& error) {
+        log_error(error.what());
+    }
+    std::_Exit(code);
+}
+
 }  // namespace
+
+int serve_plans(std::vector<OwnedDescriptor> sockets) {
+    if (sockets.size() == 1) return serve_plans(std::move(sockets.front()));
+    std::vector<std::thread> others;
+    for (size_t rank = 1; rank < sockets.size(); ++rank) {
+        others.push_back(start_thread([socket = std::move(sockets[rank])]() mutable {
+            serve_until_end(std::move(socket));
+        }));
+    }
+    serve_until_end(std::move(sockets.front()));
+    return 0;
+}
 
 int serve_plans(OwnedDescriptor socket) {
     Service service(std::move(socket));

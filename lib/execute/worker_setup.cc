@@ -38,7 +38,60 @@ void hear_warnings(const ComputeDevice& device) {
     device.backend()->set_warn([](const char* sentence) { log_warning(sentence); });
 }
 
+// Of an all_reduce: the hidden states of the largest step.
+size_t max_sum_bytes(const WorkerSetup& setup, int64_t hidden_size) {
+    return static_cast<size_t>(setup.worker.max_num_batched_tokens * hidden_size) *
+           dtype_bytes(setup.worker.activations);
+}
+
+RankRole make_role(const WorkerSetup& setup, int64_t hidden_size) {
+    RankRole role;
+    if (setup.ranks.is_alone()) return role;
+    role.groups = std::make_unique<RankGroups>(setup.ranks, setup.model.device.index,
+                                               max_sum_bytes(setup, hidden_size));
+    role.chooses = setup.ranks.chooses();
+    role.is_last_stage = setup.ranks.stage() + 1 == setup.ranks.sizes.pipeline;
+    return role;
+}
+
+// Threads that a rank has of those of a machine: at least one.
+CpuPlacement share_of(const CpuPlacement& all, int32_t rank, int32_t ranks) {
+    CpuPlacement share = all;
+    const auto threads = static_cast<int32_t>(all.threads.size());
+    const int32_t first = std::min(rank * threads / ranks, threads - 1);
+    const int32_t last = std::max(first + 1, (rank + 1) * threads / ranks);
+    share.threads.assign(all.threads.begin() + first, all.threads.begin() + last);
+    return share;
+}
+
 }  // namespace
+
+WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
+    WorkerSetup own = *this;
+    if (ranks.is_alone()) return own;
+    own.ranks.rank = rank;
+    own.placement = share_of(placement, rank, ranks.sizes.num_ranks());
+    own.model.part.tensor = {own.ranks.tensor_rank(), ranks.sizes.tensor};
+    own.model.groups = kv_groups;
+    if (!own.ranks.chooses()) {
+        own.proposer = {};
+        own.draft_kv_groups.clear();
+    }
+    if (stages.empty()) return own;
+    const PipelineStage& stage = stages[static_cast<size_t>(own.ranks.stage())];
+    own.model.part.first_block = stage.first_block;
+    own.model.part.num_blocks = stage.num_blocks;
+    own.model.part.has_embedding = own.ranks.stage() == 0;
+    own.model.part.has_head = own.ranks.stage() + 1 == ranks.sizes.pipeline;
+    // What is cached in addition to each block's own has a number above all blocks'.
+    const int32_t num_blocks = stages.back().first_block + stages.back().num_blocks;
+    for (CacheLayout& group : own.kv_groups) {
+        std::erase_if(group.layers, [&](int32_t layer) {
+            return !own.model.part.has_block(layer % num_blocks);
+        });
+    }
+    return own;
+}
 
 std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& threads,
                                     WorkerReady& ready) {
@@ -56,9 +109,12 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     std::unique_ptr<ModelProposer> proposer = load_proposer(setup, *model, threads);
     DenseModules dense = load_dense_modules(options, model->config().hidden_size);
     const double loaded_s = clock.now_s();
-    auto worker =
-        std::make_unique<Worker>(std::move(model), setup.worker, threads, device,
-                                 std::move(proposer), setup.proposer.shape, std::move(dense));
+    RankRole role = make_role(setup, model->config().hidden_size);
+    auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads, device,
+                                           std::move(proposer), setup.proposer.shape,
+                                           std::move(dense), std::move(role));
+    ready.weight_bytes = worker->model().weight_bytes();
+    ready.kv_bytes = worker->kv_storage().bytes();
     ready.weights_ms = (loaded_s - begin_s) * 1000.0;
     ready.worker_ms = (clock.now_s() - loaded_s) * 1000.0;
     return worker;

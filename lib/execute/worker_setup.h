@@ -9,6 +9,8 @@
 #include "lib/execute/propose/proposer_setup.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
+#include "lib/parallel/pipeline_stages.h"
+#include "lib/parallel/rank_setup.h"
 
 namespace nvllm {
 
@@ -23,12 +25,22 @@ struct WorkerSetup {
     int32_t vocab_size = 0;
     ProposerSetup proposer;
     std::vector<CacheLayout> draft_kv_groups;
+    RankSetup ranks;
+    std::vector<PipelineStage> stages;  // by stage; empty: there is one
+
+    // That of one of the ranks: its part of the model and of what it caches, and its share of the
+    // processors, of which all ranks of this machine are told. Only the rank that chooses tokens
+    // proposes some.
+    WorkerSetup of_rank(int32_t rank) const;
 };
 
 // The times of a worker that is ready for its first plan.
 struct WorkerReady {
     double weights_ms = 0.0;  // mapping, conversion
     double worker_ms = 0.0;   // blocks, scratch
+    // Of this rank, or of the one with the most.
+    uint64_t weight_bytes = 0;
+    uint64_t kv_bytes = 0;
 };
 
 // Binds the calling thread as the pool's first (what the system refuses is logged), loads the model

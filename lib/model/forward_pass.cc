@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/error.h"
+#include "kernels/ops/collective.h"
 #include "kernels/ops/elementwise.h"
 #include "lib/model/layers/copy_rows.h"
 #include "lib/model/layers/scratch.h"
@@ -51,12 +52,22 @@ void check_aux_hidden(const Model& model, const ForwardContext& batch) {
     }
 }
 
+// What the first block here reads.
+TensorView first_hidden(Model& model, const ForwardContext& batch) {
+    const Context& context = *batch.context;
+    if (!ops::has_previous_stage(context)) return model.embed(batch);
+    const TensorView hidden =
+        take_activations(context, {batch.tokens(), model.config().hidden_size});
+    ops::receive_from_previous(context, hidden);
+    return hidden;
+}
+
 }  // namespace
 
 TensorView run_blocks(Model& model, const ForwardContext& batch) {
     check_aux_hidden(model, batch);
     model.begin(batch);
-    const TensorView hidden = model.embed(batch);
+    const TensorView hidden = first_hidden(model, batch);
     keep_aux_hidden(batch, 0, hidden);
     for (int32_t index = 0; index < model.num_blocks(); ++index) {
         model.block(index, batch, hidden);
@@ -66,6 +77,7 @@ TensorView run_blocks(Model& model, const ForwardContext& batch) {
         const ScratchArena::Scope scope(*batch.context->scratch);
         keep_aux_hidden(batch, model.num_blocks(), model.last_hidden(batch, hidden));
     }
+    if (ops::has_next_stage(*batch.context)) ops::send_to_next(*batch.context, hidden);
     return hidden;
 }
 

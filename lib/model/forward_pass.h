@@ -5,7 +5,8 @@
 
 namespace nvllm {
 
-// The hidden states of all tokens behind the last block: activations [tokens, hidden] in scratch.
+// The hidden states of all tokens behind the last block here: activations [tokens, hidden] in
+// scratch. Of a stage of a pipeline they come from the one before and go to the one after.
 // Fills batch.aux_hidden where it is asked for: the state after all blocks is that behind the final
 // norm, as transformers counts it. REQUIRES: its layers are within those of the model.
 TensorView run_blocks(Model& model, const ForwardContext& batch);

@@ -106,7 +106,8 @@ ResolvedModel choose_family(const ModelLoadOptions& options) {
 }
 
 ModelSettings settings_for(const ModelLoadOptions& options, const ModelConfig& config) {
-    return {options.max_model_len > 0 ? options.max_model_len : config.max_positions};
+    return {options.max_model_len > 0 ? options.max_model_len : config.max_positions, options.part,
+            options.groups};
 }
 
 int threads_of_metadata(const ModelLoadOptions& options) {
@@ -144,6 +145,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     if (options.load_format == LoadFormat::dummy) {
         DummySource source(options.seed, dtype, *options.threads, device);
         source.set_quantization(quantization);
+        source.set_part(options.part);
         std::unique_ptr<Model> model = family->make(config, source, settings);
         source.finish();
         return model;
@@ -152,6 +154,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
         options.checkpoint ? *options.checkpoint : Checkpoint::open(options.directory), dtype,
         *options.threads, CheckpointUse::values, device);
     source.set_quantization(quantization);
+    source.set_part(options.part);
     std::optional<RepackCache> cache;
     if (!options.repack_cache.empty() && quantization != nullptr && device.is_cpu()) {
         cache.emplace(options.repack_cache, source.checkpoint(), dtype);
@@ -160,7 +163,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     if (options.prefetch) source.checkpoint().prefetch();
     source.set_hook(options.hook);
     std::unique_ptr<Model> model = family->make(config, source, settings);
-    check_all_read(source, config);
+    if (options.part.is_whole()) check_all_read(source, config);
     source.finish();
     if (cache) cache->finish();
     report_dequantized(source);
@@ -178,19 +181,24 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
     std::shared_ptr<Model> model;
     std::string note;
     WeightSource::QuantizedLinears linears;
+    std::vector<std::string> uncut;
     if (!dummy && Checkpoint::is_present(options.directory)) {
         checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(options.directory));
         CheckpointSource source(*checkpoint, dtype, no_threads, CheckpointUse::headers, device);
         source.set_quantization(quantization);
+        source.set_part(options.part);
         model = family->make(config, source, settings);
-        note = check_all_read(source, config);
+        if (options.part.num_blocks == 0) note = check_all_read(source, config);
         linears = source.quantized_linears();
+        uncut.assign(source.uncut_modules().begin(), source.uncut_modules().end());
     } else {
         // Dummy weights are made in the compute type.
         MetaWeightSource source(dummy ? dtype : config.dtype, dtype, no_threads, device);
         source.set_quantization(quantization);
+        source.set_part(options.part);
         model = family->make(config, source, settings);
         linears = source.quantized_linears();
+        uncut.assign(source.uncut_modules().begin(), source.uncut_modules().end());
     }
     return {config,
             dtype,
@@ -204,7 +212,8 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
             threads_of_metadata(options),
             quantization,
             linears,
-            note};
+            note,
+            uncut};
 }
 
 WeightSource::QuantizedLinears meta_quantized(const std::filesystem::path& directory,

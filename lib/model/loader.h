@@ -11,6 +11,7 @@
 #include "kernels/host/thread_pool.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/model/model.h"
+#include "lib/model/model_part.h"
 #include "lib/model/weights/meta_weight_source.h"
 
 namespace nvllm {
@@ -36,6 +37,9 @@ struct ModelLoadOptions {
     std::filesystem::path repack_cache = {};  // folder for packed linears; empty: none
     // The directory's weights, when they were opened before; null: opened here.
     std::shared_ptr<const Checkpoint> checkpoint = nullptr;
+    // What of the model is loaded, and the cache groups of the whole one where it is a stage.
+    ModelPart part = {};
+    std::vector<CacheLayout> groups = {};
     // Of a checkpoint's linears; must outlive load_model(), and the model where it says so.
     LinearHook* hook = nullptr;
 };
@@ -73,6 +77,7 @@ struct ModelMetadata {
     std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
     WeightSource::QuantizedLinears quantized_linears;        // how they will run here
     std::string weights_note;  // modules that are stored and not used; empty: none
+    std::vector<std::string> uncut_modules;  // that each rank has all of, and why
 };
 
 // Reads config.json and the headers of the weights, whose names and shapes are checked as

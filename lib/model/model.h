@@ -155,8 +155,9 @@ class Model {
     // Sequences whose positions all lie below it may take other rotary frequencies
     // (RowAttributes::rope_choices); 0: all sequences have the same.
     virtual int64_t original_context() const { return 0; }
-    // Bytes of weights resident (mapped or owned).
+    // Bytes of weights resident (mapped or owned), of all and of one block.
     virtual size_t weight_bytes() const = 0;
+    virtual size_t block_bytes(int32_t index) const = 0;
 };
 
 }  // namespace nvllm

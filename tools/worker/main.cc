@@ -1,7 +1,8 @@
 // nvllm-worker: computes for the program that started it, and ends with it.
 #include <unistd.h>
 
-#include <cstdio>
+#include <utility>
+#include <vector>
 
 #include "kernels/error.h"
 #include "lib/base/option_values.h"
@@ -12,14 +13,19 @@
 namespace {
 
 int run_program(int argc, char** argv) {
-    const auto parent = nvllm::parse_integer<pid_t>(argc == 2 ? argv[1] : "");
-    if (!parent) {
+    const auto parent = nvllm::parse_integer<pid_t>(argc == 3 ? argv[1] : "");
+    const auto num_ranks = nvllm::parse_integer<int>(argc == 3 ? argv[2] : "");
+    if (!parent || !num_ranks || *num_ranks < 1) {
         throw nvllm::Error(nvllm::ErrorKind::usage,
                            "other programs start this one (--isolation process); it does nothing "
                            "by itself");
     }
     nvllm::end_with_parent(*parent);
-    return nvllm::serve_plans(nvllm::OwnedDescriptor(nvllm::kWorkerSocket));
+    std::vector<nvllm::OwnedDescriptor> sockets;
+    for (int rank = 0; rank < *num_ranks; ++rank) {
+        sockets.emplace_back(nvllm::kWorkerSocket + rank);
+    }
+    return nvllm::serve_plans(std::move(sockets));
 }
 
 }  // namespace

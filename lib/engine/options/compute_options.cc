@@ -55,6 +55,23 @@ void add_cpu_options(OptionList<ComputeOptions>& list) {
         default_text("distribute where processors of several nodes may be used"));
 }
 
+void add_parallel_options(OptionList<ComputeOptions>& list) {
+    list.add("tensor-parallel-size", nested(&ComputeOptions::parallel, &ParallelOptions::tensor),
+             "Ranks that share out each layer: heads, channels and the vocabulary. What cannot be "
+             "divided, every rank has.",
+             alias("tp"), range(1, 1024));
+    list.add("pipeline-parallel-size",
+             nested(&ComputeOptions::parallel, &ParallelOptions::pipeline),
+             "Stages of layers, which hand hidden states on; as many steps are computed at once.",
+             alias("pp"), range(1, 1024));
+    list.add_choice<RankBackend>(
+        "distributed-executor-backend",
+        nested(&ComputeOptions::parallel, &ParallelOptions::backend),
+        "What ranks are: threads of one process, whose data does not leave its memory; auto: these "
+        "on the CPU.",
+        {{"auto", RankBackend::automatic}, {"threads", RankBackend::threads}});
+}
+
 void add_isolation_options(OptionList<ComputeOptions>& list) {
     list.add_choice<Isolation>(
         "isolation", &ComputeOptions::isolation,
@@ -74,6 +91,7 @@ OptionList<ComputeOptions> compute_options() {
     list.group("Compute");
     add_device_options(list);
     add_cpu_options(list);
+    add_parallel_options(list);
     add_isolation_options(list);
     return list;
 }

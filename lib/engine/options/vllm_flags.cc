@@ -133,8 +133,6 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
                     "--enable-mamba-shared-prefix-checkpoint --use-replayssm",
                     none, kOwnStates),
     // Several devices and machines.
-    foreign_refused("--tensor-parallel-size -tp --pipeline-parallel-size -pp", one, kOneDevice,
-                    "1"),
     foreign_refused("--decode-context-parallel-size -dcp --prefill-context-parallel-size -pcp "
                     "--context-parallel-size -cp",
                     one, kOneDevice, "1"),
@@ -152,7 +150,6 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_ignored("--master-addr --master-port --distributed-timeout-seconds "
                     "--cpu-distributed-timeout-seconds",
                     one, kNoNodes),
-    foreign_ignored("--distributed-executor-backend", one, kOneProcess),
     foreign_ignored("--worker-use-ray --engine-use-ray --ray-workers-use-nsight "
                     "--disable-custom-all-reduce --disable-nccl-for-dp-synchronization "
                     "--enable-batch-sharded-sampling --enable-shm-tensor-arena --enable-hc-sp "

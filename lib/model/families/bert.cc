@@ -14,6 +14,7 @@
 #include "lib/model/families/encoder.h"
 #include "lib/model/families/family.h"
 #include "lib/model/families/stored_names.h"
+#include "lib/model/weights/module_cut.h"
 
 namespace nvllm {
 
@@ -131,10 +132,6 @@ struct BertLoader {
     WeightSource& source;
     const BlockNames& names;
 
-    LinearWeight linear(const std::string& name, int64_t in, int64_t out, ShardAxis axis) const {
-        return load_linear(source, {name, in, out, true, axis});
-    }
-
     // The first checkpoints call weight and bias gamma and beta.
     Norm norm(const std::string& name) const {
         const bool old = source.has(name + ".gamma");
@@ -164,21 +161,35 @@ struct BertLoader {
         return source.placed(bias);
     }
 
+    // Of the heads that a layer has here.
+    static Tensor rows_of_heads(const Tensor& bias, const Attention& layer) {
+        if (bias.empty() || layer.shard.is_whole()) return bias;
+        return Tensor::borrow(bias.view().rows(layer.shard.rank * layer.heads, layer.heads),
+                              std::make_shared<const Tensor>(bias));
+    }
+
     Attention attention(const std::string& block) const {
         const int64_t hidden = config.hidden_size;
+        const std::vector<ShardPiece> of_heads = {{hidden, config.num_heads}};
         const std::vector<LinearSpec> projections = {
-            {block + names.query, hidden, hidden, true, ShardAxis::output},
-            {block + names.key, hidden, hidden, true, ShardAxis::output},
-            {block + names.value, hidden, hidden, true, ShardAxis::output}};
+            {block + names.query, hidden, hidden, true, ShardAxis::output, of_heads},
+            {block + names.key, hidden, hidden, true, ShardAxis::output, of_heads},
+            {block + names.value, hidden, hidden, true, ShardAxis::output, of_heads}};
+        const LinearSpec output = {block + names.attention_output, hidden, hidden, true,
+                                   ShardAxis::input};
+        std::vector<LinearSpec> linears = projections;
+        linears.push_back(output);
+        const ModuleCut cut(source, linears);
         Attention layer;
-        layer.heads = config.num_heads;
-        layer.kv_heads = config.num_heads;
+        layer.shard = cut.shard();
+        layer.heads = cut.share(config.num_heads);
+        layer.kv_heads = layer.heads;
         layer.head_dim = config.head_dim;
         layer.options.scale =
             static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
         layer.options.causal = false;
-        layer.query_key_value = load_linear(source, projections);
-        layer.output = linear(block + names.attention_output, hidden, hidden, ShardAxis::input);
+        layer.query_key_value = load_linear(source, cut.of(projections));
+        layer.output = load_linear(source, cut.of(output));
         return layer;
     }
 
@@ -186,10 +197,13 @@ struct BertLoader {
         Mlp layer;
         layer.gated = false;
         layer.activation = mlp_function_named(config.activation);
-        layer.in = linear(block + names.mlp_in, config.hidden_size, config.intermediate_size,
-                          ShardAxis::output);
-        layer.down = linear(block + names.mlp_down, config.intermediate_size, config.hidden_size,
-                            ShardAxis::input);
+        const int64_t inner = config.intermediate_size;
+        const std::vector<LinearSpec> linears = {
+            {block + names.mlp_in, config.hidden_size, inner, true, ShardAxis::output},
+            {block + names.mlp_down, inner, config.hidden_size, true, ShardAxis::input}};
+        const ModuleCut cut(source, linears);
+        layer.in = load_linear(source, cut.of(linears.front()));
+        layer.down = load_linear(source, cut.of(linears.back()));
         return layer;
     }
 
@@ -220,9 +234,10 @@ struct BertLoader {
         if (config.position_buckets > 0) {
             parts.position_bias = position_bias(prefix + "encoder.relative_attention_bias.weight");
         }
-        for (int64_t index = 0; index < config.num_layers; ++index) {
+        for (const int64_t index : blocks_of(source, config)) {
             parts.blocks.push_back(block(prefix, index));
-            parts.blocks.back().attention.position_bias = parts.position_bias;
+            Attention& attention = parts.blocks.back().attention;
+            attention.position_bias = rows_of_heads(parts.position_bias, attention);
         }
         if (!config.labels.empty()) parts.classifier = classifier(prefix);
         return parts;
@@ -267,7 +282,7 @@ void check_length(const ModelConfig& config, const ModelSettings& settings) {
 std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
                             const ModelSettings& settings, const BlockNames& names) {
     check_length(config, settings);
-    return make_encoder(config, BertLoader{config, source, names}.parts());
+    return make_encoder(config, settings, BertLoader{config, source, names}.parts());
 }
 
 std::unique_ptr<Model> make_bert(const ModelConfig& config, WeightSource& source,

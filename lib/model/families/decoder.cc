@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "kernels/ops/collective.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"
 #include "lib/model/weights/dense.h"
+#include "lib/model/weights/module_cut.h"
 
 namespace nvllm {
 namespace {
@@ -49,11 +51,11 @@ void add_layer(const CacheLayout& layout, int32_t layer, std::vector<CacheLayout
 
 }  // namespace
 
-std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks) {
+std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks, int32_t first) {
     std::vector<CacheLayout> groups;
     for (size_t index = 0; index < blocks.size(); ++index) {
         const DecoderBlock& block = blocks[index];
-        const auto layer = static_cast<int32_t>(index);
+        const auto layer = first + static_cast<int32_t>(index);
         const bool attends = block.has_attention && (!block.state_layer || block.state_index);
         if (attends && !block.attention.kv_layer) add_layer(attention_layout(block), layer, groups);
         if (!block.state_layer) continue;
@@ -72,7 +74,7 @@ class Decoder final : public Model {
         : config_(config),
           settings_(settings),
           parts_(std::move(parts)),
-          groups_(groups_of(parts_.blocks)) {}
+          groups_(as_planned(groups_of(parts_.blocks, settings.part.first_block), settings)) {}
 
     const ModelConfig& config() const override { return config_; }
     const std::vector<CacheLayout>& kv_groups() const override { return groups_; }
@@ -89,16 +91,14 @@ class Decoder final : public Model {
         const Context& context = *batch.context;
         const TensorView embedded =
             take_activations(context, {batch.tokens(), config_.hidden_size});
-        ops::embedding(context, parts_.token_embedding.view(), batch.token_ids,
-                       parts_.embedding_scale, embedded);
+        look_up(batch, embedded);
         layer_inputs_ = parts_.layer_inputs->of_step(batch, embedded);
     }
 
     TensorView embed(const ForwardContext& batch) override {
         const Context& context = *batch.context;
         const TensorView hidden = take_activations(context, {batch.tokens(), config_.hidden_size});
-        ops::embedding(context, parts_.token_embedding.view(), batch.token_ids,
-                       parts_.embedding_scale, hidden);
+        look_up(batch, hidden);
         if (parts_.embedding_norm) parts_.embedding_norm->apply(context, hidden, hidden);
         if (parts_.position_embedding.empty()) return hidden;
         const ScratchArena::Scope scope(*context.scratch);
@@ -111,10 +111,11 @@ class Decoder final : public Model {
 
     void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) override {
         const DecoderBlock& block = parts_.blocks[static_cast<size_t>(index)];
-        block.apply(batch, index, block.rotary ? &cos_sin_[*block.rotary] : nullptr, hidden);
+        const int32_t number = settings_.part.first_block + index;
+        block.apply(batch, number, block.rotary ? &cos_sin_[*block.rotary] : nullptr, hidden);
         const int64_t size = parts_.layer_inputs ? parts_.layer_inputs->size : 0;
         block.finish(*batch.context,
-                     size > 0 ? layer_inputs_.columns(index * size, size) : TensorView(), hidden);
+                     size > 0 ? layer_inputs_.columns(number * size, size) : TensorView(), hidden);
     }
 
     ConstTensorView last_hidden(const ForwardContext& batch,
@@ -135,8 +136,7 @@ class Decoder final : public Model {
         const TensorView logits =
             take_values(context, DType::f32, {hidden.dim(0), config_.vocab_size});
         const ScratchArena::Scope scope(*context.scratch);
-        parts_.head.apply(context, last_hidden(batch, hidden), ops::MatmulOutput::overwrite,
-                          logits);
+        apply_head(context, last_hidden(batch, hidden), logits);
         if (parts_.logit_scale != 1.0f) ops::scale(context, parts_.logit_scale, logits);
         if (parts_.logit_soft_cap > 0.0f) ops::soft_cap(context, parts_.logit_soft_cap, logits);
         return logits;
@@ -166,7 +166,39 @@ class Decoder final : public Model {
         return bytes;
     }
 
+    size_t block_bytes(int32_t index) const override {
+        return parts_.blocks[static_cast<size_t>(index)].bytes();
+    }
+
   private:
+    // Embeddings of the batch's tokens. Of a token that is another rank's this one adds nothing.
+    void look_up(const ForwardContext& batch, const TensorView& out) const {
+        const Context& context = *batch.context;
+        if (parts_.token_embedding.empty()) return check_dry_run(context);
+        const ConstTensorView table = parts_.token_embedding.view();
+        const int64_t first = parts_.vocabulary.rank * table.dim(0);
+        ops::embedding(context, table, batch.token_ids, parts_.embedding_scale, out,
+                       {first, !parts_.vocabulary.is_whole()});
+        if (!parts_.vocabulary.is_whole()) ops::all_reduce(context, out);
+    }
+
+    // What a stage does not have is not computed.
+    static void check_dry_run(const Context& context) {
+        NVLLM_CHECK(context.is_dry_run(), "a stage computes only what it has");
+    }
+
+    // The logits of all ranks.
+    void apply_head(const Context& context, const ConstTensorView& x,
+                    const TensorView& logits) const {
+        if (parts_.head.out() == 0) return check_dry_run(context);
+        if (parts_.head_shard.is_whole()) {
+            return parts_.head.apply(context, x, ops::MatmulOutput::overwrite, logits);
+        }
+        const TensorView own = take_values(context, DType::f32, {x.dim(0), parts_.head.out()});
+        parts_.head.apply(context, x, ops::MatmulOutput::overwrite, own);
+        ops::gather_columns(context, own, logits);
+    }
+
     ModelConfig config_;
     ModelSettings settings_;
     DecoderParts parts_;
@@ -194,6 +226,38 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
     return source.placed(as_type(source, values, source.compute_type()));
 }
 
+namespace {
+
+// Also of an embedding, whose rows are outputs of the head that may be tied to it.
+ModuleCut vocabulary_cut(WeightSource& source, const LinearSpec& linear) {
+    return {source, {&linear, 1}};
+}
+
+}  // namespace
+
+// A table that is stored quantized is no linear's and is not cut.
+void load_embedding(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
+                    DecoderParts& parts) {
+    const ModelPart& part = source.part();
+    const bool is_used = part.has_embedding || config.layer_input_size > 0 ||
+                         (part.has_head && names.is_tied);
+    if (!is_used) return;
+    const int64_t hidden = config.hidden_size;
+    const std::string module = names.embedding.substr(0, names.embedding.rfind('.'));
+    LinearSpec linear{module, hidden, config.vocab_size, false, ShardAxis::output};
+    linear.tied_to = names.embedding;
+    if (source.keeps_files() && !source.has(names.embedding)) {
+        parts.token_embedding =
+            load_table(source, names.embedding, config.vocab_size, hidden);
+        return;
+    }
+    const ModuleCut cut = vocabulary_cut(source, linear);
+    const LinearSpec slice = cut.of(linear);
+    parts.vocabulary = cut.shard();
+    parts.token_embedding =
+        source.read_placed_matrix(names.embedding, {slice.out, hidden}, slice.slice());
+}
+
 void load_head(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
                DecoderParts& parts) {
     if (!config.labels.empty()) {
@@ -201,16 +265,20 @@ void load_head(WeightSource& source, const ModelConfig& config, const Vocabulary
         parts.classifier.classes = load_head_linear(source, "score", config.hidden_size,
                                                     parts.classifier.num_classes, false);
     }
-    if (!config.generates) return;
+    if (!config.generates || !source.part().has_head) return;
     parts.tied = names.is_tied;
     LinearSpec linear{names.head, config.hidden_size, config.vocab_size, config.head_bias,
                       ShardAxis::output};
     if (!parts.tied) {
-        parts.head = load_linear(source, linear);
+        const ModuleCut cut = vocabulary_cut(source, linear);
+        parts.head_shard = cut.shard();
+        parts.head = load_linear(source, cut.of(linear));
         return;
     }
     source.pass_over(names.head);
     linear.tied_to = names.embedding;
+    parts.head_shard = parts.vocabulary;
+    linear = slice_of(linear, parts.head_shard);
     const Tensor bias = read_bias(source, linear);
     parts.head = wrap_linear(source, linear,
                              make_dense_part(parts.token_embedding, bias, source.compute_type()));

@@ -15,7 +15,8 @@
 namespace nvllm {
 
 struct DecoderParts {
-    Tensor token_embedding;  // [vocab, hidden]
+    Tensor token_embedding;  // [vocab, hidden], or this rank's rows of it
+    Shard vocabulary;        // of the rows of the embedding
     float embedding_scale = 1.0f;
     std::optional<Norm> embedding_norm;
     Tensor position_embedding;     // [max_positions, hidden]; empty where positions are rotary
@@ -23,7 +24,8 @@ struct DecoderParts {
     std::optional<LayerInputs> layer_inputs;  // which the blocks add
     std::vector<DecoderBlock> blocks;
     Norm final_norm;
-    LinearWeight head;  // [hidden] → [vocab]; empty: the body alone was saved
+    LinearWeight head;  // [hidden] → [vocab], or this rank's; empty: the body alone was saved
+    Shard head_shard;   // of what the head gives
     bool tied = false;  // the head's weight is the embedding
     float logit_scale = 1.0f;
     float logit_soft_cap = 0.0f;  // 0: none
@@ -31,12 +33,17 @@ struct DecoderParts {
 };
 
 // The cache groups of blocks: one for each geometry there is, in order of first use but for that
-// states come last: what reads the first group of a model expects blocks.
-std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks);
+// states come last: what reads the first group of a model expects blocks. `first`: the number of
+// the first block.
+std::vector<CacheLayout> groups_of(const std::vector<DecoderBlock>& blocks, int32_t first = 0);
 
 // A model of these parts. Cache groups follow from the blocks' windows.
 std::unique_ptr<Model> make_decoder(const ModelConfig& config, const ModelSettings& settings,
                                     DecoderParts parts);
+
+// parts.token_embedding, where this rank looks tokens up or has a head over the same table.
+void load_embedding(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
+                    DecoderParts& parts);
 
 // `parts.classifier` where the config has labels. `parts.head` over parts.token_embedding where
 // they are tied, else over a weight of its own; none for a model that does not generate.

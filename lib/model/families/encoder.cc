@@ -10,10 +10,10 @@
 namespace nvllm {
 namespace {
 
-CacheLayout group_of(const std::vector<EncoderBlock>& blocks) {
+CacheLayout group_of(const std::vector<EncoderBlock>& blocks, int32_t first) {
     CacheLayout group;
     for (size_t layer = 0; layer < blocks.size(); ++layer) {
-        group.layers.push_back(static_cast<int32_t>(layer));
+        group.layers.push_back(first + static_cast<int32_t>(layer));
         group.kv_heads = static_cast<int32_t>(blocks[layer].attention.kv_heads);
         group.head_dim = static_cast<int32_t>(blocks[layer].attention.head_dim);
     }
@@ -22,8 +22,11 @@ CacheLayout group_of(const std::vector<EncoderBlock>& blocks) {
 
 class Encoder final : public Model {
   public:
-    Encoder(const ModelConfig& config, EncoderParts parts)
-        : config_(config), parts_(std::move(parts)), groups_({group_of(parts_.blocks)}) {}
+    Encoder(const ModelConfig& config, const ModelSettings& settings, EncoderParts parts)
+        : config_(config),
+          first_block_(settings.part.first_block),
+          parts_(std::move(parts)),
+          groups_(as_planned({group_of(parts_.blocks, first_block_)}, settings)) {}
 
     const ModelConfig& config() const override { return config_; }
     const std::vector<CacheLayout>& kv_groups() const override { return groups_; }
@@ -51,7 +54,7 @@ class Encoder final : public Model {
     }
 
     void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) override {
-        parts_.blocks[static_cast<size_t>(index)].apply(batch, index, hidden);
+        parts_.blocks[static_cast<size_t>(index)].apply(batch, first_block_ + index, hidden);
     }
 
     ConstTensorView last_hidden(const ForwardContext&, const ConstTensorView& hidden) override {
@@ -77,6 +80,10 @@ class Encoder final : public Model {
         return bytes;
     }
 
+    size_t block_bytes(int32_t index) const override {
+        return parts_.blocks[static_cast<size_t>(index)].bytes();
+    }
+
   private:
     static ConstTensorView types_of(const ForwardContext& batch) {
         if (batch.rows.token_types.data != nullptr) return batch.rows.token_types;
@@ -90,14 +97,16 @@ class Encoder final : public Model {
     }
 
     ModelConfig config_;
+    int32_t first_block_;
     EncoderParts parts_;
     std::vector<CacheLayout> groups_;
 };
 
 }  // namespace
 
-std::unique_ptr<Model> make_encoder(const ModelConfig& config, EncoderParts parts) {
-    return std::make_unique<Encoder>(config, std::move(parts));
+std::unique_ptr<Model> make_encoder(const ModelConfig& config, const ModelSettings& settings,
+                                    EncoderParts parts) {
+    return std::make_unique<Encoder>(config, settings, std::move(parts));
 }
 
 }  // namespace nvllm

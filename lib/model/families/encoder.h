@@ -24,6 +24,7 @@ struct EncoderParts {
 };
 
 // A model of these parts, all blocks in one cache group. A prompt is to be computed in one step.
-std::unique_ptr<Model> make_encoder(const ModelConfig& config, EncoderParts parts);
+std::unique_ptr<Model> make_encoder(const ModelConfig& config, const ModelSettings& settings,
+                                    EncoderParts parts);
 
 }  // namespace nvllm

@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "lib/model/families/decoder.h"
 #include "lib/model/families/family.h"
+#include "lib/model/weights/module_cut.h"
 
 namespace nvllm {
 namespace {
@@ -35,9 +36,9 @@ struct Gpt2Loader {
     const ModelConfig& config;
     WeightSource& source;
 
-    LinearWeight linear(const std::string& name, int64_t in, int64_t out, ShardAxis axis,
-                        const std::vector<int64_t>& pieces = {}) const {
-        return load_linear(source, {name, in, out, true, axis, pieces, MatrixOrder::in_out});
+    static LinearSpec linear(const std::string& name, int64_t in, int64_t out, ShardAxis axis,
+                             const std::vector<ShardPiece>& pieces = {}) {
+        return {name, in, out, true, axis, pieces, MatrixOrder::in_out};
     }
 
     Norm norm(const std::string& name) const {
@@ -50,14 +51,20 @@ struct Gpt2Loader {
             config.attention_scale.value_or(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
         const double divisor =
             config.attention_scale_by_layer ? static_cast<double>(index + 1) : 1.0;
+        const ShardPiece of_heads(hidden, config.num_heads);
+        const std::vector<LinearSpec> linears = {
+            linear(name + ".c_attn", hidden, 3 * hidden, ShardAxis::output,
+                   {of_heads, of_heads, of_heads}),
+            linear(name + ".c_proj", hidden, hidden, ShardAxis::input)};
+        const ModuleCut cut(source, linears);
         Attention layer;
-        layer.heads = config.num_heads;
-        layer.kv_heads = config.num_heads;
+        layer.shard = cut.shard();
+        layer.heads = cut.share(config.num_heads);
+        layer.kv_heads = layer.heads;
         layer.head_dim = config.head_dim;
         layer.options.scale = static_cast<float>(scale / divisor);
-        layer.query_key_value = linear(name + ".c_attn", hidden, 3 * hidden, ShardAxis::output,
-                                       {hidden, hidden, hidden});
-        layer.output = linear(name + ".c_proj", hidden, hidden, ShardAxis::input);
+        layer.query_key_value = load_linear(source, cut.of(linears.front()));
+        layer.output = load_linear(source, cut.of(linears.back()));
         return layer;
     }
 
@@ -65,10 +72,13 @@ struct Gpt2Loader {
         Mlp layer;
         layer.gated = false;
         layer.activation = mlp_function_named(config.activation);
-        layer.in =
-            linear(name + ".c_fc", config.hidden_size, config.intermediate_size, ShardAxis::output);
-        layer.down = linear(name + ".c_proj", config.intermediate_size, config.hidden_size,
-                            ShardAxis::input);
+        const int64_t inner = config.intermediate_size;
+        const std::vector<LinearSpec> linears = {
+            linear(name + ".c_fc", config.hidden_size, inner, ShardAxis::output),
+            linear(name + ".c_proj", inner, config.hidden_size, ShardAxis::input)};
+        const ModuleCut cut(source, linears);
+        layer.in = load_linear(source, cut.of(linears.front()));
+        layer.down = load_linear(source, cut.of(linears.back()));
         return layer;
     }
 
@@ -97,11 +107,10 @@ std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
     const std::string prefix = body_prefix(source, kMarks, config.hidden_size);
     const VocabularyNames names = vocabulary_names(source, config, prefix, prefix + "wte.weight");
     DecoderParts parts;
-    parts.token_embedding =
-        load_table(source, names.embedding, config.vocab_size, config.hidden_size);
+    load_embedding(source, config, names, parts);
     parts.position_embedding =
         load_table(source, prefix + "wpe.weight", config.max_positions, config.hidden_size);
-    for (int64_t index = 0; index < config.num_layers; ++index) {
+    for (const int64_t index : blocks_of(source, config)) {
         parts.blocks.push_back(loader.block(fmt::format("{}h.{}", prefix, index), index));
     }
     parts.final_norm = loader.norm(prefix + "ln_f");

@@ -58,8 +58,7 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
         vocabulary_names(source, config, traits.prefix, traits.prefix + table);
     const LlamaBlocks blocks(config, source, traits);
     DecoderParts parts;
-    parts.token_embedding =
-        load_table(source, names.embedding, config.vocab_size, config.hidden_size);
+    load_embedding(source, config, names, parts);
     if (traits.scaled_embedding) {
         parts.embedding_scale = embedding_scale(config.hidden_size, source.compute_type());
     }
@@ -70,9 +69,9 @@ std::unique_ptr<Model> make_llama_like(const ModelConfig& config, WeightSource& 
     if (config.layer_input_size > 0) {
         parts.layer_inputs = load_layer_inputs(config, source, traits.prefix, blocks);
     }
-    for (size_t index = 0; index < static_cast<size_t>(config.num_layers); ++index) {
-        parts.blocks.push_back(
-            blocks.block(fmt::format("{}layers.{}", traits.prefix, index), index));
+    for (const int64_t index : blocks_of(source, config)) {
+        parts.blocks.push_back(blocks.block(fmt::format("{}layers.{}", traits.prefix, index),
+                                            static_cast<size_t>(index)));
     }
     parts.final_norm = blocks.norm(traits.prefix + traits.final_norm, config.hidden_size);
     parts.logit_scale = static_cast<float>(config.logit_scale);

@@ -11,6 +11,7 @@
 #include "lib/model/families/latent_loader.h"
 #include "lib/model/families/llama_mlps.h"
 #include "lib/model/families/llama_states.h"
+#include "lib/model/weights/module_cut.h"
 
 namespace nvllm {
 namespace {
@@ -36,32 +37,51 @@ struct LlamaLoader {
                              config.norm_epsilon, traits.norm_form.weight_offset);
     }
 
-    LinearWeight query_key_value(const std::string& name, int64_t in, size_t index) const {
+    // What gives queries, keys, values and gates, in the order that Attention has them in.
+    std::vector<LinearSpec> projections(const std::string& name, int64_t in, size_t index) const {
         const LayerHeads heads = config.heads_of(index);
         const int64_t of_queries = config.num_heads * heads.head_dim;
         const bool has_gates = traits.output_gate == OutputGate::behind_queries;
-        const int64_t width = has_gates ? 2 * of_queries : of_queries;
-        const int64_t kv_width = heads.kv_heads * heads.head_dim;
-        const bool bias = config.attention_bias;
+        const ShardPiece queries(has_gates ? 2 * of_queries : of_queries, config.num_heads);
+        const ShardPiece keys(heads.kv_heads * heads.head_dim, heads.kv_heads);
+        const auto linear = [&](const std::string& full_name, std::vector<ShardPiece> pieces) {
+            int64_t out = 0;
+            for (const ShardPiece& piece : pieces) out += piece.size;
+            return LinearSpec{full_name,         in,    out, config.attention_bias,
+                              ShardAxis::output, pieces};
+        };
         if (traits.fused.query_key_value != nullptr) {
-            return load_linear(source, {fmt::format("{}.{}", name, traits.fused.query_key_value),
-                                        in,
-                                        width + 2 * kv_width,
-                                        bias,
-                                        ShardAxis::output,
-                                        {width, kv_width, kv_width}});
+            return {linear(fmt::format("{}.{}", name, traits.fused.query_key_value),
+                           {queries, keys, keys})};
         }
-        std::vector<LinearSpec> parts = {{name + ".q_proj", in, width, bias, ShardAxis::output}};
-        if (!config.shared_layer(index)) {
-            parts.push_back({name + ".k_proj", in, kv_width, bias, ShardAxis::output});
-        }
+        std::vector<LinearSpec> parts = {linear(name + ".q_proj", {queries})};
+        if (!config.shared_layer(index)) parts.push_back(linear(name + ".k_proj", {keys}));
         if (!config.shared_layer(index) && !values_are_keys(index)) {
-            parts.push_back({name + ".v_proj", in, kv_width, bias, ShardAxis::output});
+            parts.push_back(linear(name + ".v_proj", {keys}));
         }
         if (traits.output_gate == OutputGate::behind_values) {
-            parts.push_back({gate_name(name), in, of_queries, false, ShardAxis::output});
+            parts.push_back(linear(gate_name(name), {{of_queries, config.num_heads}}));
+            parts.back().bias = false;
         }
-        return load_linear(source, parts);
+        return parts;
+    }
+
+    LinearSpec output_projection(const std::string& name, size_t index) const {
+        return {fmt::format("{}.{}", name, traits.attention_output),
+                config.num_heads * config.heads_of(index).head_dim, config.hidden_size,
+                config.attention_output_bias, ShardAxis::input};
+    }
+
+    // Of all linears, also where keys and values are another layer's: those are cut alike.
+    ModuleCut cut_of(std::vector<LinearSpec> linears, const LinearSpec& output,
+                     size_t index) const {
+        const LayerHeads heads = config.heads_of(index);
+        LinearSpec of_keys = linears.front();
+        of_keys.out = heads.kv_heads * heads.head_dim;
+        of_keys.pieces = {{of_keys.out, heads.kv_heads}};
+        linears.push_back(of_keys);
+        linears.push_back(output);
+        return {source, linears};
     }
 
     std::string gate_name(const std::string& attention) const {
@@ -82,9 +102,13 @@ struct LlamaLoader {
     Attention attention(const std::string& name, int64_t in, size_t index) const {
         const LayerHeads heads = config.heads_of(index);
         const double plain_scale = 1.0 / std::sqrt(static_cast<double>(heads.head_dim));
+        const std::vector<LinearSpec> inputs = projections(name, in, index);
+        const LinearSpec output = output_projection(name, index);
+        const ModuleCut cut = cut_of(inputs, output, index);
         Attention layer;
-        layer.heads = config.num_heads;
-        layer.kv_heads = heads.kv_heads;
+        layer.shard = cut.shard();
+        layer.heads = cut.share(config.num_heads);
+        layer.kv_heads = cut.shared_heads(heads.kv_heads);
         layer.head_dim = heads.head_dim;
         layer.kv_layer = config.shared_layer(index);
         if (layer.kv_layer) pass_over_shared(name);
@@ -99,17 +123,16 @@ struct LlamaLoader {
         layer.options.soft_cap = static_cast<float>(config.attention_soft_cap);
         layer.in_scale = static_cast<float>(config.attention_in_scale);
         layer.out_scale = static_cast<float>(config.attention_out_scale);
-        layer.query_key_value = query_key_value(name, in, index);
-        layer.output = load_linear(source, {fmt::format("{}.{}", name, traits.attention_output),
-                                            config.num_heads * heads.head_dim, config.hidden_size,
-                                            config.attention_output_bias, ShardAxis::input});
+        layer.query_key_value = load_linear(source, cut.of(inputs));
+        layer.output = load_linear(source, cut.of(output));
         if (traits.has_value_norm && !layer.kv_layer) {
             layer.value_norm = plain_norm(source, heads.head_dim, config.norm_epsilon);
         }
         layer.rope_pairs = traits.rope_pairs;
         if (traits.has_sinks) {
-            layer.sinks = source.placed(as_float32(
-                source, source.read(name + ".sinks", {config.num_heads}, WeightRole::bias)));
+            layer.sinks = source.placed(
+                as_float32(source, source.read_slice(name + ".sinks", {layer.heads},
+                                                     WeightRole::bias, {layer.shard})));
         }
         if (traits.has_plain_query_key_norm) {
             add_plain_norms(index, layer);

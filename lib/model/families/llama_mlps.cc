@@ -38,32 +38,42 @@ std::string mlp_name(const WeightSource& source, const MlpNames& names, const st
 
 }  // namespace
 
-Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t hidden, int64_t inner,
-                   bool bias) const {
-    const LinearSpec gate = {fmt::format("{}.{}", name, names.gate), hidden, inner, bias,
-                             ShardAxis::output};
-    const LinearSpec up = {fmt::format("{}.{}", name, names.up), hidden, inner, bias,
-                           ShardAxis::output};
+MlpLinears LlamaMlps::linears(const std::string& name, const MlpNames& names, int64_t hidden,
+                              int64_t inner, bool bias) const {
+    const auto in = [&](const char* linear, std::vector<ShardPiece> pieces) {
+        const int64_t out = std::ssize(pieces) * inner;
+        return LinearSpec{fmt::format("{}.{}", name, linear), hidden, out, bias, ShardAxis::output,
+                          std::move(pieces)};
+    };
+    MlpLinears linears;
+    linears.down = {fmt::format("{}.{}", name, names.down), inner, hidden, bias, ShardAxis::input};
+    if (!traits_.gated_mlp) {
+        linears.in = {in(names.up, {inner})};
+    } else if (names.gate_up != nullptr) {
+        linears.in = {in(names.gate_up, {inner, inner})};
+    } else {
+        linears.in = {in(names.gate, {inner}), in(names.up, {inner})};
+    }
+    return linears;
+}
+
+Mlp LlamaMlps::mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_partial) const {
     Mlp layer;
     layer.activation = mlp_function_named(config_.activation);
     layer.gated = traits_.gated_mlp;
-    if (!layer.gated) {
-        layer.in = load_linear(source_, up);
-    } else if (names.gate_up != nullptr) {
-        layer.in = load_linear(source_, {fmt::format("{}.{}", name, names.gate_up),
-                                         hidden,
-                                         2 * inner,
-                                         bias,
-                                         ShardAxis::output,
-                                         {inner, inner}});
-    } else {
-        layer.in = load_linear(source_, std::vector<LinearSpec>{gate, up});
-    }
-    layer.down = load_linear(
-        source_, {fmt::format("{}.{}", name, names.down), inner, hidden, bias, ShardAxis::input});
+    layer.in = load_linear(source_, cut.of(linears.in));
+    LinearSpec down = cut.of(linears.down);
+    down.is_partial = is_partial;
+    layer.down = load_linear(source_, down);
     layer.gate_scale = static_cast<float>(config_.mlp_gate_scale);
     layer.out_scale = static_cast<float>(config_.mlp_out_scale);
     return layer;
+}
+
+Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t hidden, int64_t inner,
+                   bool bias) const {
+    const MlpLinears linears = this->linears(name, names, hidden, inner, bias);
+    return mlp(linears, ModuleCut(source_, linears.all()), false);
 }
 
 // Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up, or
@@ -141,26 +151,21 @@ void LlamaMlps::name_clamped_experts(const std::string& layer) const {
     name_stack(layer, names.down_stack, names.down, rows);
 }
 
-Mlp LlamaMlps::clamped_expert(const std::string& layer, int64_t expert) const {
+MlpLinears LlamaMlps::clamped_linears(const std::string& layer, int64_t expert) const {
     const int64_t hidden = config_.hidden_size;
     const int64_t inner = config_.expert_intermediate_size;
     const std::string name = fmt::format("{}.experts.{}.", layer, expert);
-    const auto reads_hidden = [&](const char* linear, int64_t out) {
-        return LinearSpec{name + linear, hidden, out, true, ShardAxis::output};
+    const auto in = [&](const char* linear, ShardPiece piece) {
+        return LinearSpec{name + linear, hidden, piece.size, true, ShardAxis::output, {piece}};
     };
-    const bool is_apart = are_apart(layer);
-    Mlp mlp;
-    mlp.clamped = ClampedSwiglu{static_cast<float>(config_.swiglu_alpha),
-                                static_cast<float>(config_.swiglu_limit),
-                                is_apart ? ops::GateOrder::halves : ops::GateOrder::pairs};
-    mlp.in = is_apart
-                 ? load_linear(source_,
-                               std::vector<LinearSpec>{reads_hidden(traits_.experts.gate, inner),
-                                                       reads_hidden(traits_.experts.up, inner)})
-                 : load_linear(source_, reads_hidden(kPairs, 2 * inner));
-    mlp.down =
-        load_linear(source_, {name + traits_.experts.down, inner, hidden, true, ShardAxis::input});
-    return mlp;
+    MlpLinears linears;
+    linears.down = {name + traits_.experts.down, inner, hidden, true, ShardAxis::input};
+    if (are_apart(layer)) {
+        linears.in = {in(traits_.experts.gate, inner), in(traits_.experts.up, inner)};
+    } else {
+        linears.in = {in(kPairs, {2 * inner, inner})};
+    }
+    return linears;
 }
 
 // Whether a stack of experts' matrices is [experts, in, out] and not [experts, out, in].
@@ -215,11 +220,6 @@ std::string LlamaMlps::shared_name(const std::string& block) const {
     return fmt::format("{}.{}.{}", block, names.layer, names.shared);
 }
 
-Mlp LlamaMlps::shared_expert(const std::string& name) const {
-    return mlp(name, traits_.mlp, config_.hidden_size, config_.shared_expert_intermediate_size,
-               config_.mlp_bias);
-}
-
 void LlamaMlps::load_latent(const std::string& layer, MoeMlp& moe) const {
     const int64_t latent = config_.expert_latent_size;
     if (latent == 0 || traits_.experts.latent_in == nullptr) return;
@@ -248,46 +248,72 @@ MoeMlp LlamaMlps::sparse(const std::string& block) const {
     }
     layer.weighs_inputs = traits_.weighs_inputs;
     layer.computes_all = source_.hook() != nullptr && !layer.weighs_inputs;
-    const std::string shared = shared_name(block);
-    if (!shared.empty()) {
-        layer.shared = shared_expert(shared);
-        if (names.shared_gate != nullptr) {
-            layer.shared_gate = load_linear(source_, {fmt::format("{}.{}", name, names.shared_gate),
-                                                      config_.hidden_size, 1, false});
-        }
-    }
     load_latent(name, layer);
-    const std::vector<ExpertLinears> experts = expert_linears(name);
-    const bool is_gated = traits_.gated_mlp && !traits_.clamped_experts;
-    if (is_gated && layer.routing.is_plain() && can_stack(source_, experts)) {
-        layer.stack = load_expert_stack(source_, experts, mlp_function_named(config_.activation));
-        return layer;
-    }
-    for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
-        if (traits_.clamped_experts) {
-            layer.experts.push_back(clamped_expert(name, expert));
-            continue;
-        }
-        layer.experts.push_back(mlp(fmt::format("{}.experts.{}", name, expert),
-                                    {names.layer, names.gate, names.up, names.down},
-                                    config_.expert_channels(), config_.expert_intermediate_size,
-                                    false));
-    }
+    load_experts(block, layer);
     return layer;
 }
 
-// Without biases, which only clamped experts have.
-std::vector<ExpertLinears> LlamaMlps::expert_linears(const std::string& layer) const {
-    const int64_t hidden = config_.expert_channels();
-    const int64_t inner = config_.expert_intermediate_size;
-    std::vector<ExpertLinears> experts;
+std::vector<MlpLinears> LlamaMlps::expert_linears(const std::string& layer) const {
+    const ExpertNames& names = traits_.experts;
+    std::vector<MlpLinears> experts;
     for (int64_t expert = 0; expert < config_.num_experts; ++expert) {
-        const std::string name = fmt::format("{}.experts.{}.", layer, expert);
-        experts.push_back({{name + traits_.experts.gate, hidden, inner, false, ShardAxis::output},
-                           {name + traits_.experts.up, hidden, inner, false, ShardAxis::output},
-                           {name + traits_.experts.down, inner, hidden, false, ShardAxis::input}});
+        if (traits_.clamped_experts) {
+            experts.push_back(clamped_linears(layer, expert));
+            continue;
+        }
+        experts.push_back(linears(fmt::format("{}.experts.{}", layer, expert),
+                                  {names.layer, names.gate, names.up, names.down},
+                                  config_.expert_channels(), config_.expert_intermediate_size,
+                                  false));
     }
     return experts;
+}
+
+// The experts and the one for all tokens are cut alike: one sum over ranks is of both.
+void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
+    const std::string name = sparse_name(block);
+    const std::vector<MlpLinears> experts = expert_linears(name);
+    std::vector<LinearSpec> all;
+    for (const MlpLinears& expert : experts) {
+        for (LinearSpec& linear : expert.all()) all.push_back(std::move(linear));
+    }
+    const std::string shared = shared_name(block);
+    MlpLinears of_shared;
+    if (!shared.empty()) {
+        of_shared = linears(shared, traits_.mlp, config_.hidden_size,
+                            config_.shared_expert_intermediate_size, config_.mlp_bias);
+        for (LinearSpec& linear : of_shared.all()) all.push_back(std::move(linear));
+    }
+    const ModuleCut cut(source_, all);
+    layer.is_cut = !cut.shard().is_whole();
+    if (!shared.empty()) {
+        layer.shared = mlp(of_shared, cut, layer.sums_with_shared());
+        if (traits_.experts.shared_gate != nullptr) {
+            layer.shared_gate =
+                load_linear(source_, {fmt::format("{}.{}", name, traits_.experts.shared_gate),
+                                      config_.hidden_size, 1, false});
+        }
+    }
+    const bool is_gated = traits_.gated_mlp && !traits_.clamped_experts;
+    if (is_gated && layer.routing.is_plain()) {
+        std::vector<ExpertLinears> stacked;
+        for (const MlpLinears& expert : experts) {
+            stacked.push_back(
+                {cut.of(expert.in[0]), cut.of(expert.in[1]), cut.of(expert.down)});
+        }
+        if (can_stack(source_, stacked)) {
+            layer.stack =
+                load_expert_stack(source_, stacked, mlp_function_named(config_.activation));
+            return;
+        }
+    }
+    for (const MlpLinears& expert : experts) {
+        layer.experts.push_back(mlp(expert, cut, true));
+        if (!traits_.clamped_experts) continue;
+        layer.experts.back().clamped = ClampedSwiglu{
+            static_cast<float>(config_.swiglu_alpha), static_cast<float>(config_.swiglu_limit),
+            expert.in.size() > 1 ? ops::GateOrder::halves : ops::GateOrder::pairs};
+    }
 }
 
 std::string LlamaMlps::sparse_name(const std::string& block) const {
@@ -317,9 +343,8 @@ ChannelFlow LlamaMlps::mlp_flow(const std::string& name, int64_t inner) const {
 
 void LlamaMlps::add_expert_readers(const std::string& layer,
                                    std::vector<std::string>& readers) const {
-    for (const ExpertLinears& expert : expert_linears(layer)) {
-        if (traits_.gated_mlp) readers.push_back(expert.gate.name);
-        readers.push_back(expert.up.name);
+    for (const MlpLinears& expert : expert_linears(layer)) {
+        for (const LinearSpec& linear : expert.in) readers.push_back(linear.name);
     }
 }
 
@@ -353,8 +378,9 @@ std::vector<ChannelFlow> LlamaMlps::flows(const std::string& block, size_t index
         return flows;
     }
     const std::string layer = sparse_name(block);
-    for (const ExpertLinears& expert : expert_linears(layer)) {
-        flows.push_back(flow_from_linear(expert.up.name, 0, expert.up.out, expert.down.name));
+    for (const MlpLinears& expert : expert_linears(layer)) {
+        const LinearSpec& up = expert.in.back();
+        flows.push_back(flow_from_linear(up.name, 0, up.out, expert.down.name));
     }
     const std::string shared = shared_name(block);
     if (!shared.empty()) {

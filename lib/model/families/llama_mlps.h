@@ -9,9 +9,22 @@
 #include "lib/checkpoint/model_config.h"
 #include "lib/model/channel_flow.h"
 #include "lib/model/families/llama_blocks.h"
+#include "lib/model/weights/module_cut.h"
 #include "lib/model/weights/weight_source.h"
 
 namespace nvllm {
+
+// The linears of one MLP, whole: what reads the hidden states, then what gives them.
+struct MlpLinears {
+    std::vector<LinearSpec> in;
+    LinearSpec down;
+
+    std::vector<LinearSpec> all() const {
+        std::vector<LinearSpec> linears = in;
+        linears.push_back(down);
+        return linears;
+    }
+};
 
 // What it refers to must outlive it. All functions throw bad_data that names a tensor.
 class LlamaMlps {
@@ -43,17 +56,21 @@ class LlamaMlps {
     // Reads and gives `channels`.
     Mlp mlp(const std::string& name, const MlpNames& names, int64_t channels, int64_t inner,
             bool bias) const;
-    Mlp shared_expert(const std::string& name) const;
+    // A rank's slice of it. `is_partial`: the sum over ranks is left to the caller.
+    Mlp mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_partial) const;
+    MlpLinears linears(const std::string& name, const MlpNames& names, int64_t channels,
+                       int64_t inner, bool bias) const;
     std::vector<std::string> mlp_readers(const std::string& name) const;
     void add_expert_readers(const std::string& layer, std::vector<std::string>& readers) const;
     ChannelFlow mlp_flow(const std::string& name, int64_t inner) const;
     MoeMlp sparse(const std::string& block) const;
     Routing routing(const std::string& layer) const;
     Norm router_norm(const std::string& name) const;
-    std::vector<ExpertLinears> expert_linears(const std::string& layer) const;
+    std::vector<MlpLinears> expert_linears(const std::string& layer) const;
+    void load_experts(const std::string& block, MoeMlp& moe) const;
     // Whether clamped experts have gate and up each by itself: in the file, or for a hook.
     bool are_apart(const std::string& layer) const;
-    Mlp clamped_expert(const std::string& layer, int64_t expert) const;
+    MlpLinears clamped_linears(const std::string& layer, int64_t expert) const;
     void name_fused_experts(const std::string& layer) const;
     void name_clamped_experts(const std::string& layer) const;
     // `rows`: what the linear of any expert is of a matrix of the stack.

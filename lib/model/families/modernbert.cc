@@ -9,6 +9,7 @@
 
 #include "lib/model/families/decoder.h"
 #include "lib/model/families/family.h"
+#include "lib/model/weights/module_cut.h"
 
 namespace nvllm {
 namespace {
@@ -55,22 +56,27 @@ struct ModernBertLoader {
     Attention attention(const std::string& name, size_t index) const {
         const int64_t hidden = config.hidden_size;
         const int64_t width = config.num_heads * config.head_dim;
+        const ShardPiece of_heads(width, config.num_heads);
+        const std::vector<LinearSpec> linears = {
+            {name + ".Wqkv",
+             hidden,
+             3 * width,
+             config.attention_bias,
+             ShardAxis::output,
+             {of_heads, of_heads, of_heads}},
+            {name + ".Wo", width, hidden, config.attention_output_bias, ShardAxis::input}};
+        const ModuleCut cut(source, linears);
         Attention layer;
-        layer.heads = config.num_heads;
-        layer.kv_heads = config.num_heads;
+        layer.shard = cut.shard();
+        layer.heads = cut.share(config.num_heads);
+        layer.kv_heads = layer.heads;
         layer.head_dim = config.head_dim;
         layer.options.scale =
             static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
         layer.options.window = config.layer_windows[index];
         layer.options.causal = false;
-        layer.query_key_value = load_linear(source, {name + ".Wqkv",
-                                                     hidden,
-                                                     3 * width,
-                                                     config.attention_bias,
-                                                     ShardAxis::output,
-                                                     {width, width, width}});
-        layer.output = load_linear(
-            source, {name + ".Wo", width, hidden, config.attention_output_bias, ShardAxis::input});
+        layer.query_key_value = load_linear(source, cut.of(linears.front()));
+        layer.output = load_linear(source, cut.of(linears.back()));
         return layer;
     }
 
@@ -78,14 +84,17 @@ struct ModernBertLoader {
         const int64_t inner = config.intermediate_size;
         Mlp layer;
         layer.activation = mlp_function_named(config.activation);
-        layer.in = load_linear(source, {name + ".Wi",
-                                        config.hidden_size,
-                                        2 * inner,
-                                        config.mlp_bias,
-                                        ShardAxis::output,
-                                        {inner, inner}});
-        layer.down = load_linear(
-            source, {name + ".Wo", inner, config.hidden_size, config.mlp_bias, ShardAxis::input});
+        const std::vector<LinearSpec> linears = {
+            {name + ".Wi",
+             config.hidden_size,
+             2 * inner,
+             config.mlp_bias,
+             ShardAxis::output,
+             {inner, inner}},
+            {name + ".Wo", inner, config.hidden_size, config.mlp_bias, ShardAxis::input}};
+        const ModuleCut cut(source, linears);
+        layer.in = load_linear(source, cut.of(linears.front()));
+        layer.down = load_linear(source, cut.of(linears.back()));
         return layer;
     }
 
@@ -126,8 +135,9 @@ struct ModernBertLoader {
         parts.embedding_norm = norm(prefix + "embeddings.norm");
         parts.rotaries.push_back(rotary(config.rope, settings));
         parts.rotaries.push_back(rotary(config.sliding_rope.value_or(config.rope), settings));
-        for (size_t index = 0; index < static_cast<size_t>(config.num_layers); ++index) {
-            parts.blocks.push_back(block(fmt::format("{}layers.{}", prefix, index), index));
+        for (const int64_t index : blocks_of(source, config)) {
+            parts.blocks.push_back(block(fmt::format("{}layers.{}", prefix, index),
+                                         static_cast<size_t>(index)));
         }
         parts.final_norm = norm(prefix + "final_norm");
         if (!config.labels.empty()) parts.classifier = classifier();

@@ -3,6 +3,7 @@
 
 #include "kernels/ops/activation.h"
 #include "kernels/ops/attention_input.h"
+#include "kernels/ops/collective.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/rope.h"
 #include "lib/model/layers/copy_rows.h"
@@ -91,6 +92,27 @@ TensorView Attention::project(const Context& context, const ConstTensorView& x) 
     return projected;
 }
 
+// Of heads that several ranks have, one copy counts.
+void Attention::normalise_heads(const Context& context, const Norm& norm,
+                                const TensorView& x) const {
+    const int64_t tokens = x.dim(0);
+    const int64_t width = x.dim(1);
+    const int64_t whole = norm.weight.view().dim(0);
+    if (whole == width) return norm.apply(context, x, x);
+    const ScratchArena::Scope scope(*context.scratch);
+    const TensorView own = take_activations(context, {tokens, width});
+    copy_rows(context, x, own);
+    const TensorView of_ranks = take_activations(context, {tokens, shard.ranks * width});
+    ops::gather_columns(context, own, of_ranks);
+    const int64_t copies = shard.ranks * width / whole;
+    const TensorView all = take_activations(context, {tokens, whole});
+    for (int64_t first = 0; first < whole; first += width) {
+        copy_rows(context, of_ranks.columns(first * copies, width), all.columns(first, width));
+    }
+    norm.apply(context, all, all);
+    copy_rows(context, all.columns(shard.rank / copies * width, width), x);
+}
+
 void Attention::prepare_queries(const Context& context, const CosSin* cos_sin,
                                 const TensorView& queries) const {
     if (query_norm) query_norm->apply(context, queries, queries);
@@ -111,8 +133,8 @@ ops::AttentionInputOptions Attention::prepare_apart(const Context& context, cons
         value_norm->apply(context, values, values);
     }
     if (query_norm && norm_place == QueryKeyNorm::projections) {
-        query_norm->apply(context, queries, queries);
-        key_norm->apply(context, keys, keys);
+        normalise_heads(context, *query_norm, queries);
+        normalise_heads(context, *key_norm, keys);
     } else if (query_norm) {
         input.query_norm = query_norm->weight.view();
         input.query_norm_options = {query_norm->epsilon, query_norm->weight_offset};

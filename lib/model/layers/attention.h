@@ -27,6 +27,8 @@ enum class OutputGate : uint8_t {
 };
 
 struct Attention {
+    // Which of the ranks' slices it is, that all add to the result; heads are those of the slice.
+    Shard shard;
     int64_t heads = 0;
     int64_t kv_heads = 0;
     int64_t head_dim = 0;
@@ -75,6 +77,8 @@ struct Attention {
     // head_dim]. REQUIRES for gates: there are some.
     TensorView inputs_of(const Context& context, const TensorView& projected) const;
     TensorView gates_of(const TensorView& projected) const;
+    // A norm over the heads of all ranks, of which x has this one's.
+    void normalise_heads(const Context& context, const Norm& norm, const TensorView& x) const;
     // The steps that the op of prepare() does not have in their place, and what is left to it.
     TensorView project(const Context& context, const ConstTensorView& x) const;
     void prepare_queries(const Context& context, const CosSin* cos_sin,

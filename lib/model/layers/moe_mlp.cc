@@ -6,8 +6,10 @@
 
 #include "kernels/host/thread_pool.h"
 #include "kernels/ops/activation.h"
+#include "kernels/ops/collective.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/moe.h"
+#include "lib/model/weights/rank_sum.h"
 
 namespace nvllm {
 namespace {
@@ -178,6 +180,14 @@ void compute_all(const Context& context, const Mlp& expert, const ConstTensorVie
 
 void MoeMlp::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                    const TensorView& y) const {
+    if (!sums_with_shared()) return apply_share(context, x, how, y);
+    sum_over_ranks(context, how, y, [&](const TensorView& share) {
+        apply_share(context, x, ops::MatmulOutput::overwrite, share);
+    });
+}
+
+void MoeMlp::apply_share(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+                         const TensorView& y) const {
     apply_chosen(context, x, how, y);
     if (shared) add_shared(context, x, y);
 }
@@ -211,6 +221,7 @@ void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& given,
     latent_in.apply(context, x, ops::MatmulOutput::overwrite, latent);
     const TensorView out = take_activations(context, {tokens, latent_in.out()});
     apply_experts(context, given, latent, ops::MatmulOutput::overwrite, out);
+    if (is_cut) ops::all_reduce(context, out);
     latent_out.apply(context, out, how, y);
 }
 

@@ -14,6 +14,8 @@ namespace nvllm {
 
 // (Shazeer et al. 2017; Jiang et al. 2024, Mixtral)
 struct MoeMlp {
+    // Each rank has a slice of every expert and of the shared one, whose results are summed.
+    bool is_cut = false;
     std::optional<Norm> router_norm;  // of what the router reads
     std::optional<Norm> input_norm;   // of what the experts read
     LinearWeight router;              // [hidden] → [experts]
@@ -37,9 +39,16 @@ struct MoeMlp {
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                const TensorView& y) const;
 
+    // Whether one sum over ranks is of the experts and of the shared one. Between `latent_in` and
+    // `latent_out` the experts are summed by themselves.
+    bool sums_with_shared() const { return is_cut && latent_in.out() == 0; }
+
     size_t bytes() const;
 
   private:
+    // apply() without the sum over ranks of sums_with_shared().
+    void apply_share(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
+                     const TensorView& y) const;
     void apply_chosen(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                       const TensorView& y) const;
     // The experts that `x` chooses, of `inputs`.

@@ -254,7 +254,7 @@ Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count
     const std::string expected = fmt::format("{} values of {}", count, names_of(types));
     const Tensor found = find(name, expected);
     const int64_t numel = found.view().numel();
-    const bool is_sized = numel == count || numel == count * slice.shard.ranks;
+    const bool is_sized = numel == count || numel == slice.whole_size(count);
     if (!is_sized || !is_one_of(found.view().dtype, types)) {
         throw Error(
             ErrorKind::bad_data,

@@ -58,7 +58,8 @@ Tensor DummySource::read_slice(const std::string& name, std::initializer_list<in
     ViewLayout layout = ViewLayout::dense(compute_type(), shape);
     if (slice.shard.is_whole()) return make(name, layout, role);
     std::vector<int64_t> sizes(shape);
-    sizes[static_cast<size_t>(slice.axis)] *= slice.shard.ranks;
+    int64_t& of_axis = sizes[static_cast<size_t>(slice.axis)];
+    of_axis = slice.whole_size(of_axis);
     layout = sizes.size() == 1 ? ViewLayout::dense(compute_type(), {sizes[0]})
                                : ViewLayout::dense(compute_type(), {sizes[0], sizes[1]});
     return cut(make(name, layout, role), slice);

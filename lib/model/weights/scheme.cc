@@ -11,6 +11,7 @@
 #include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/quantized_part.h"
 #include "lib/model/weights/quantized_reader.h"
+#include "lib/model/weights/rank_sum.h"
 #include "lib/model/weights/sparse_bitmask.h"
 
 namespace nvllm {
@@ -113,22 +114,6 @@ std::unique_ptr<LinearPart> wrapped(const WeightSource& source, std::span<const 
     return hook == nullptr ? std::move(part) : hook->wrap(names, index, std::move(part));
 }
 
-// Throws bad_config when the ranks cannot have equal shares in multiples of the granularity.
-void check_divides(const LinearSpec& linear, int32_t ranks, const ShardGranularity& granularity) {
-    const bool is_output = linear.axis == ShardAxis::output;
-    const int64_t unit = is_output ? granularity.out : granularity.in;
-    std::vector<int64_t> pieces = {is_output ? linear.out : linear.in};
-    if (is_output && !linear.pieces.empty()) pieces = linear.pieces;
-    for (const int64_t piece : pieces) {
-        if (piece % (unit * ranks) == 0) continue;
-        const std::string units =
-            unit == 1 ? "" : fmt::format(" in multiples of {}, which are stored together", unit);
-        throw Error(ErrorKind::bad_config,
-                    fmt::format("{}: {} {} cannot be divided among {} ranks{}", linear.name, piece,
-                                is_output ? "outputs" : "inputs", ranks, units));
-    }
-}
-
 }  // namespace
 
 std::span<const WeightScheme> weight_schemes() { return kSchemes; }
@@ -143,24 +128,51 @@ TensorSlice LinearSpec::slice(MatrixOrder stored) const {
 
 LinearSpec LinearSpec::whole() const {
     LinearSpec linear = *this;
-    if (axis == ShardAxis::output) linear.out *= shard.ranks;
+    if (axis == ShardAxis::output) linear.out = slice().whole_size(out);
     if (axis == ShardAxis::input) linear.in *= shard.ranks;
     linear.shard = {};
     return linear;
 }
 
+std::string why_not_cut(const LinearSpec& linear, int32_t ranks,
+                        const ShardGranularity& granularity) {
+    const bool is_output = linear.axis == ShardAxis::output;
+    const int64_t unit = is_output ? granularity.out : granularity.in;
+    std::vector<ShardPiece> pieces = {is_output ? linear.out : linear.in};
+    if (is_output && !linear.pieces.empty()) pieces = linear.pieces;
+    for (const ShardPiece& piece : pieces) {
+        if (linear.axis == ShardAxis::none || piece.can_be_cut(ranks, unit)) continue;
+        const std::string units =
+            unit == 1 ? "" : fmt::format(" in multiples of {}, which are stored together", unit);
+        const std::string heads = piece.units > 0 ? fmt::format(" of {} heads", piece.units) : "";
+        return fmt::format("{}: {} {}{} cannot be divided among {} ranks{}", linear.name,
+                           piece.size, is_output ? "outputs" : "inputs", heads, ranks, units);
+    }
+    return {};
+}
+
 LinearSpec slice_of(const LinearSpec& linear, const Shard& shard) {
     NVLLM_CHECK(linear.shard.is_whole(), "slices are not cut again");
-    if (linear.axis == ShardAxis::none) return linear;
-    check_divides(linear, shard.ranks, {});
+    if (linear.axis == ShardAxis::none || shard.is_whole()) return linear;
+    const std::string refusal = why_not_cut(linear, shard.ranks, {});
+    if (!refusal.empty()) throw Error(ErrorKind::bad_config, refusal);
     LinearSpec slice = linear;
     slice.shard = shard;
-    (linear.axis == ShardAxis::output ? slice.out : slice.in) /= shard.ranks;
+    if (linear.axis == ShardAxis::input) {
+        slice.in /= shard.ranks;
+    } else if (linear.pieces.empty()) {
+        slice.out /= shard.ranks;
+    } else {
+        slice.out = 0;
+        for (const ShardPiece& piece : linear.pieces) slice.out += piece.share_of(shard);
+    }
     return slice;
 }
 
 void check_slice(const LinearSpec& linear, const ShardGranularity& granularity) {
-    if (!linear.shard.is_whole()) check_divides(linear.whole(), linear.shard.ranks, granularity);
+    if (linear.shard.is_whole()) return;
+    const std::string refusal = why_not_cut(linear.whole(), linear.shard.ranks, granularity);
+    if (!refusal.empty()) throw Error(ErrorKind::bad_config, refusal);
 }
 
 void check_storable(std::string_view format, const LinearSpec& linear,
@@ -179,6 +191,14 @@ void check_storable(std::string_view format, const LinearSpec& linear,
     if (why != nullptr) throw Error(ErrorKind::bad_data, linear.name + ": " + why);
 }
 
+ShardGranularity granularity_of(const WeightSource& source, const LinearSpec& linear) {
+    ShardGranularity granularity;
+    if (const QuantizationScheme* const scheme = scheme_of(source, linear)) {
+        granularity = find_scheme(scheme->format, linear.name).granularity(*scheme->weights);
+    }
+    return stores_sparse(source, linear) ? granularity.with({1, 8}) : granularity;
+}
+
 bool is_dense(const WeightSource& source, const LinearSpec& linear) {
     return scheme_of(source, linear) == nullptr && !stores_sparse(source, linear);
 }
@@ -188,8 +208,8 @@ std::vector<NamedTensor> pack(const QuantizedMatrix& matrix, const std::string& 
     return find_scheme(format, linear_name).pack(matrix, linear_name, scale_type);
 }
 
-LinearWeight::LinearWeight(std::vector<std::unique_ptr<LinearPart>> parts)
-    : parts_(std::move(parts)) {
+LinearWeight::LinearWeight(std::vector<std::unique_ptr<LinearPart>> parts, bool sums_ranks)
+    : parts_(std::move(parts)), sums_ranks_(sums_ranks) {
     for (const auto& part : parts_) {
         NVLLM_CHECK(part->in() == in(), "parts of one linear read the same input");
     }
@@ -209,6 +229,14 @@ size_t LinearWeight::bytes() const {
 
 void LinearWeight::apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                          const TensorView& y) const {
+    if (!sums_ranks_) return apply_parts(context, x, output, y);
+    sum_over_ranks(context, output, y, [&](const TensorView& share) {
+        apply_parts(context, x, ops::MatmulOutput::overwrite, share);
+    });
+}
+
+void LinearWeight::apply_parts(const Context& context, const ConstTensorView& x,
+                               ops::MatmulOutput output, const TensorView& y) const {
     int64_t column = 0;
     for (const auto& part : parts_) {
         const ScratchArena::Scope scope(*context.scratch);
@@ -246,18 +274,21 @@ Tensor read_values(WeightSource& source, const LinearSpec& linear) {
 }
 
 LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names) {
+    const LinearSpec& first = names.front();
+    const bool sums_ranks =
+        first.axis == ShardAxis::input && !first.shard.is_whole() && !first.is_partial;
     std::vector<std::unique_ptr<LinearPart>> parts;
     // A hook is given each linear by itself.
     if (source.hook() == nullptr) parts = load_together(source, names);
     source.release_stored();  // they keep what they made of it
-    if (!parts.empty()) return LinearWeight(std::move(parts));
+    if (!parts.empty()) return LinearWeight(std::move(parts), sums_ranks);
     for (size_t i = 0; i < names.size(); ++i) {
         std::unique_ptr<LinearPart> part = deferred(source, names[i]);
         if (part == nullptr) part = load_part(source, names[i]);
         source.release_stored();
         parts.push_back(wrapped(source, names, i, std::move(part)));
     }
-    return LinearWeight(std::move(parts));
+    return LinearWeight(std::move(parts), sums_ranks);
 }
 
 LinearWeight load_linear(WeightSource& source, const LinearSpec& name) {

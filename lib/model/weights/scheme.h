@@ -41,11 +41,13 @@ struct LinearSpec {
     int64_t out = 0;
     bool bias = false;
     ShardAxis axis = ShardAxis::none;  // which side ranks share out
-    // Outputs of each linear that is stored in it, where there are several: each is cut by itself.
-    std::vector<int64_t> pieces = {};
+    // Of its outputs, where linears are stored in it side by side or consist of heads.
+    std::vector<ShardPiece> pieces = {};
     MatrixOrder order = MatrixOrder::out_in;
     std::string tied_to = {};  // the embedding that is its dense matrix; empty: it has its own
     Shard shard = {};          // `in` and `out` are those of this slice
+    // Of a slice of the inputs: the results of the ranks are summed by whoever applies it.
+    bool is_partial = false;
 
     // The tensor that is its dense matrix.
     std::string weight() const { return tied_to.empty() ? name + ".weight" : tied_to; }
@@ -58,6 +60,9 @@ struct LinearSpec {
 // A rank's slice of a linear: equal shares of its outputs or inputs, or all of it. Throws
 // bad_config when the ranks do not divide them. REQUIRES: a whole linear.
 LinearSpec slice_of(const LinearSpec& linear, const Shard& shard);
+// Why the linear cannot be shared out among so many ranks by multiples of this; empty: it can.
+std::string why_not_cut(const LinearSpec& linear, int32_t ranks,
+                        const ShardGranularity& granularity);
 // Throws bad_config when the linear is a slice that this granularity does not allow.
 void check_slice(const LinearSpec& linear, const ShardGranularity& granularity);
 
@@ -85,6 +90,8 @@ std::span<const WeightScheme> weight_schemes();
 // Throws bad_data when the format has no place for the linear with these arguments.
 void check_storable(std::string_view format, const LinearSpec& linear,
                     const QuantizationArguments& arguments);
+// What its storage does not allow to be parted.
+ShardGranularity granularity_of(const WeightSource& source, const LinearSpec& linear);
 // Whether the source keeps all values of this linear, unquantized.
 bool is_dense(const WeightSource& source, const LinearSpec& linear);
 
@@ -94,7 +101,8 @@ bool is_dense(const WeightSource& source, const LinearSpec& linear);
 class LinearWeight {
   public:
     LinearWeight() = default;
-    explicit LinearWeight(std::vector<std::unique_ptr<LinearPart>> parts);
+    // `sums_ranks`: the parts are slices of the inputs; results are summed over the context's ranks.
+    explicit LinearWeight(std::vector<std::unique_ptr<LinearPart>> parts, bool sums_ranks = false);
 
     int64_t in() const { return parts_.empty() ? 0 : parts_.front()->in(); }
     // Columns of all parts together.
@@ -107,7 +115,11 @@ class LinearWeight {
                const TensorView& y) const;
 
   private:
+    void apply_parts(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
+                     const TensorView& y) const;
+
     std::vector<std::unique_ptr<LinearPart>> parts_;
+    bool sums_ranks_ = false;
 };
 
 // The linear's matrix as float32 [out, in], however it is stored. Throws bad_data.

@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "kernels/error.h"
@@ -17,26 +16,52 @@ struct Run {
     int64_t count = 0;
 };
 
+int64_t size_of(std::span<const ShardPiece> pieces) {
+    int64_t size = 0;
+    for (const ShardPiece& piece : pieces) size += piece.size;
+    return size;
+}
+
 // What a rank has of an axis of `size`. The pieces may count other units than the axis: words that
 // hold several outputs each.
 std::vector<Run> runs_of(int64_t size, const TensorSlice& slice) {
-    const int64_t whole[] = {size};
-    const std::span<const int64_t> pieces = slice.pieces.empty() ? whole : slice.pieces;
-    const int64_t units = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+    const ShardPiece whole[] = {size};
+    const std::span<const ShardPiece> pieces = slice.pieces.empty() ? whole : slice.pieces;
+    const int64_t units = size_of(pieces);
     std::vector<Run> runs;
     int64_t begin = 0;
-    for (const int64_t piece : pieces) {
-        const int64_t length = piece * size / units;
-        const int64_t count = length / slice.shard.ranks;
-        NVLLM_CHECK(count * slice.shard.ranks == length && length * units == piece * size,
+    for (const ShardPiece& piece : pieces) {
+        const Shard shard = piece.shard_of(slice.shard);
+        const int64_t length = piece.size * size / units;
+        const int64_t count = length / shard.ranks;
+        NVLLM_CHECK(count * shard.ranks == length && length * units == piece.size * size,
                     "pieces that the ranks divide");
-        runs.push_back({begin + slice.shard.rank * count, count});
+        runs.push_back({begin + shard.rank * count, count});
         begin += length;
     }
     return runs;
 }
 
 }  // namespace
+
+Shard ShardPiece::shard_of(const Shard& shard) const {
+    if (units == 0 || units >= shard.ranks) return shard;
+    const auto slices = static_cast<int32_t>(units);
+    return {shard.rank / (shard.ranks / slices), slices};
+}
+
+bool ShardPiece::can_be_cut(int32_t ranks, int64_t granularity) const {
+    const bool is_shared = units > 0 && units < ranks;
+    if (is_shared) return ranks % units == 0 && size % (units * granularity) == 0;
+    return units % ranks == 0 && size % (ranks * granularity) == 0;
+}
+
+int64_t TensorSlice::whole_size(int64_t size) const {
+    if (pieces.empty()) return size * shard.ranks;
+    int64_t share = 0;
+    for (const ShardPiece& piece : pieces) share += piece.share_of(shard);
+    return size * size_of(pieces) / share;
+}
 
 bool TensorSlice::fits(const ConstTensorView& stored, std::initializer_list<int64_t> shape) const {
     if (static_cast<size_t>(stored.rank) != shape.size()) return false;
@@ -46,7 +71,7 @@ bool TensorSlice::fits(const ConstTensorView& stored, std::initializer_list<int6
     for (const int64_t size : shape) {
         const int64_t found = stored.dim(dimension);
         is_whole = is_whole && found == size;
-        is_cut = is_cut && found == (dimension == axis ? size * shard.ranks : size);
+        is_cut = is_cut && found == (dimension == axis ? whole_size(size) : size);
         ++dimension;
     }
     return is_whole || is_cut;
@@ -65,7 +90,8 @@ Tensor cut(const Tensor& stored, const TensorSlice& slice) {
                               std::make_shared<const Tensor>(stored));
     }
     NVLLM_CHECK(view.rank <= 2, "matrices and vectors are cut");
-    const int64_t kept = view.dim(slice.axis) / slice.shard.ranks;
+    int64_t kept = 0;
+    for (const Run& run : runs) kept += run.count;
     Tensor result = view.rank == 1    ? Tensor::allocate(view.dtype, {kept})
                     : slice.axis == 0 ? Tensor::allocate(view.dtype, {kept, view.dim(1)})
                                       : Tensor::allocate(view.dtype, {view.dim(0), kept});

@@ -21,15 +21,33 @@ struct Shard {
     bool operator==(const Shard&) const = default;
 };
 
+// Outputs of a linear that are cut by themselves.
+struct ShardPiece {
+    // NOLINTNEXTLINE(google-explicit-constructor): lists of sizes are lists of pieces
+    ShardPiece(int64_t outputs, int64_t equal_units = 0) : size(outputs), units(equal_units) {}
+
+    int64_t size;
+    // Heads or other units that are never parted; 0: none. Where ranks are more than units, several
+    // ranks have the same one.
+    int64_t units;
+
+    // Which of how many slices a rank has of it. REQUIRES: can_be_cut().
+    Shard shard_of(const Shard& shard) const;
+    bool can_be_cut(int32_t ranks, int64_t granularity) const;
+    int64_t share_of(const Shard& shard) const { return size / shard_of(shard).ranks; }
+};
+
 // The part of a stored tensor that a rank has: its slice of one axis, or of each piece of it.
 struct TensorSlice {
     Shard shard;
     int axis = 0;
-    // Sizes of the pieces that lie side by side along the axis, in any unit; empty: it is one.
-    std::span<const int64_t> pieces = {};
+    // What lies side by side along the axis, in any unit; empty: it is one piece.
+    std::span<const ShardPiece> pieces = {};
 
     // Whether a rank's tensor of this shape is stored like that: whole, or in slices.
     bool fits(const ConstTensorView& stored, std::initializer_list<int64_t> shape) const;
+    // The size of the axis that a slice of this size is of.
+    int64_t whole_size(int64_t size) const;
 };
 
 // Outputs and inputs that a storage format cannot part: they share a word or a scale.
@@ -42,7 +60,7 @@ struct ShardGranularity {
 };
 
 // The slice, in host memory: rows lie where they are stored, columns are copied. Only the slice's
-// bytes are read. REQUIRES: an axis, or pieces of it, that the ranks divide.
+// bytes are read. REQUIRES: an axis of pieces that can be cut.
 Tensor cut(const Tensor& stored, const TensorSlice& slice);
 
 }  // namespace nvllm

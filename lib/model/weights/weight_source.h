@@ -13,6 +13,7 @@
 #include "kernels/context.h"
 #include "kernels/host/thread_pool.h"
 #include "lib/checkpoint/quantization_config.h"
+#include "lib/model/model_part.h"
 #include "lib/model/weights/shard.h"
 #include "lib/tensor/tensor.h"
 #include "lib/tensor/upload.h"
@@ -118,6 +119,12 @@ class WeightSource : public StoredTensors {
     // Gives a matrix [out, in], or a vector [out], that lies in a larger tensor a name to be read
     // by. Reading it throws bad_data where there is no such tensor or it has another shape.
     virtual void name_part(const std::string& name, const StoredPart& part);
+    // What of the model is read.
+    const ModelPart& part() const { return part_; }
+    void set_part(const ModelPart& part) { part_ = part; }
+    // A module that every rank has all of: why it is not cut.
+    void note_uncut(const std::string& why) { uncut_.push_back(why); }
+    std::span<const std::string> uncut_modules() const { return uncut_; }
     // How linears are quantized; null: all are dense.
     const QuantizationConfig* quantization() const { return quantization_.get(); }
     void set_quantization(std::shared_ptr<const QuantizationConfig> quantization) {
@@ -184,6 +191,8 @@ class WeightSource : public StoredTensors {
     Uploader uploader_;
     ComputeDevice device_;
     LinearHook* hook_ = nullptr;
+    ModelPart part_;
+    std::vector<std::string> uncut_;
     std::shared_ptr<const QuantizationConfig> quantization_;
     QuantizedLinears quantized_linears_;
     RepackCache* repack_cache_ = nullptr;

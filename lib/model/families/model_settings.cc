@@ -1,0 +1,38 @@
+// Parts of models among the whole.
+#include "lib/model/families/model_settings.h"
+
+#include <algorithm>
+
+#include "kernels/error.h"
+#include "lib/model/weights/weight_source.h"
+
+namespace nvllm {
+
+std::vector<int64_t> blocks_of(const WeightSource& source, const ModelConfig& config) {
+    std::vector<int64_t> blocks;
+    for (int64_t index = 0; index < config.num_layers; ++index) {
+        if (source.part().has_block(index)) blocks.push_back(index);
+    }
+    return blocks;
+}
+
+std::vector<CacheLayout> as_planned(const std::vector<CacheLayout>& own,
+                                    const ModelSettings& settings) {
+    if (settings.groups.empty()) return own;
+    std::vector<CacheLayout> groups = settings.groups;
+    for (CacheLayout& group : groups) group.layers.clear();
+    for (const CacheLayout& group : own) {
+        if (group.layers.empty()) continue;
+        const auto planned = std::ranges::find_if(
+            groups, [&](const CacheLayout& other) { return other.same_geometry(group); });
+        if (planned == groups.end()) {
+            throw Error(ErrorKind::bad_data,
+                        "a stage caches what the model that was planned for does not: do all "
+                        "ranks read the same files?");
+        }
+        planned->layers = group.layers;
+    }
+    return groups;
+}
+
+}  // namespace nvllm

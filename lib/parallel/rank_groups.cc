@@ -1,0 +1,77 @@
+// Which ranks are a group, and under which number.
+#include "lib/parallel/rank_groups.h"
+
+#include "kernels/host/thread_collectives.h"
+
+namespace nvllm {
+namespace {
+
+int num_groups(const ParallelSizes& sizes) { return sizes.pipeline + sizes.tensor; }
+
+// A group's `number` is its place among the ids.
+GroupSetup group_setup(const RankSetup& setup, int number, int rank, std::vector<int> members) {
+    GroupSetup group;
+    group.id.bytes = setup.group_ids[static_cast<size_t>(number)];
+    group.rank = rank;
+    group.num_ranks = static_cast<int>(members.size());
+    group.members = std::move(members);
+    group.tag = number;
+    return group;
+}
+
+}  // namespace
+
+const CollectivesTable& collectives_of(const RankSetup& setup) {
+    return setup.collectives.empty() ? thread_collectives() : open_collectives(setup.collectives);
+}
+
+std::vector<GroupIdBytes> make_group_ids(const CollectivesTable& table,
+                                         const ParallelSizes& sizes) {
+    std::vector<GroupIdBytes> ids;
+    if (sizes.num_ranks() == 1) return ids;
+    for (int group = 0; group < num_groups(sizes); ++group) ids.push_back(table.make_id().bytes);
+    return ids;
+}
+
+RankGroups::RankGroups(const RankSetup& setup, int device, size_t max_sum_bytes) {
+    if (setup.is_alone()) return;
+    const CollectivesTable& table = collectives_of(setup);
+    const ParallelSizes& sizes = setup.sizes;
+    const int32_t stage = setup.stage();
+    const int32_t tensor_rank = setup.tensor_rank();
+    NVLLM_CHECK(std::ssize(setup.group_ids) == num_groups(sizes), "each group has an id");
+    const auto join = [&](int number, int rank, std::vector<int> members) {
+        GroupSetup group = group_setup(setup, number, rank, std::move(members));
+        group.device = device;
+        group.max_sum_bytes = max_sum_bytes;
+        return std::make_unique<RankGroup>(table, group);
+    };
+    if (sizes.tensor > 1) {
+        std::vector<int> members;
+        for (int32_t other = 0; other < sizes.tensor; ++other) {
+            members.push_back(sizes.rank_at(stage, other));
+        }
+        tensor_ = join(stage, tensor_rank, std::move(members));
+    }
+    if (sizes.pipeline == 1) return;
+    std::vector<int> members;
+    for (int32_t other = 0; other < sizes.pipeline; ++other) {
+        members.push_back(sizes.rank_at(other, tensor_rank));
+    }
+    stages_ = join(sizes.pipeline + tensor_rank, stage, std::move(members));
+    link_.emplace();
+    link_->ranks = stages_.get();
+    if (stage > 0) link_->previous = stage - 1;
+    if (stage + 1 < sizes.pipeline) link_->next = stage + 1;
+}
+
+void RankGroups::abandon(const RankSetup& setup) {
+    if (!setup.collectives.empty()) return;
+    for (const GroupIdBytes& id : setup.group_ids) abandon_thread_group(GroupId{id});
+}
+
+uint64_t RankGroups::bytes_sent() const {
+    return (tensor_ ? tensor_->bytes_sent() : 0) + (stages_ ? stages_->bytes_sent() : 0);
+}
+
+}  // namespace nvllm
