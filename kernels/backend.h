@@ -25,7 +25,7 @@ namespace nvllm {
 struct BackendOps;
 
 // Changes whenever a table of before could not be used any more.
-inline constexpr uint32_t kBackendVersion = 8;
+inline constexpr uint32_t kBackendVersion = 9;
 // What a module exports: NVLLM_BACKEND_ENTRY() { return &table; }
 inline constexpr const char* kBackendEntry = "nvllm_backend";
 #define NVLLM_BACKEND_ENTRY \

@@ -83,6 +83,13 @@ void scale_rows(const Context& context, const ConstTensorView& factors, const Te
     });
 }
 
+void row_maxima(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    const auto kernel = kernels().magnitude;
+    parallel_rows(context, x.dim(0), x.dim(1), [&](int64_t row) {
+        out.as<float>()[row] = kernel(x.as<float>() + row * x.stride(0), x.dim(1));
+    });
+}
+
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
                  const TensorView& out) {
     const int64_t width = x.dim(1);

@@ -44,6 +44,28 @@ __global__ void __launch_bounds__(kMaxThreads) soft_cap_kernel(float cap, Rows<T
     });
 }
 
+// A block a row. Magnitudes are compared by their bits, so that what is no number is the largest.
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads) row_maxima_kernel(Rows<const T> x, float* out) {
+    gpu::wait_for_work_before();
+    GPU_SHARED(uint32_t, parts, [32]);
+    uint32_t largest = 0;
+    const int64_t row = blockIdx.x;
+    for (int64_t column = threadIdx.x * kRun; column < x.layout.width;
+         column += kMaxThreads * kRun) {
+        float values[kRun];
+        const int64_t count = x.layout.width - column;
+        x.load(row, column, count, values);
+#pragma unroll
+        for (int i = 0; i < kRun; ++i) {
+            const uint32_t bits = gpu::float_as_bits(values[i]) & 0x7fffffffu;
+            largest = i < count && largest < bits ? bits : largest;
+        }
+    }
+    largest = gpu::block_max(largest, parts);
+    if (threadIdx.x == 0) out[row] = gpu::bits_as_float(largest);
+}
+
 // `factors` null: all rows have `factor`.
 template <typename T>
 __global__ void __launch_bounds__(kMaxThreads)
@@ -147,6 +169,18 @@ void scale(const Context& context, float factor, const TensorView& x) {
 
 void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x) {
     scale_by(context, 1.0f, factors.as<float>(), x);
+}
+
+void row_maxima(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    if (x.dim(0) == 0) return;
+    with_float_type(x.dtype, [&](auto element) {
+        using T = typename decltype(element)::Type;
+        gpu::launch(row_maxima_kernel<T>,
+                    gpu::Launch{.grid = {static_cast<uint32_t>(x.dim(0))},
+                                .block = {kMaxThreads},
+                                .stream = context.stream},
+                    rows_of<T>(x), out.as<float>());
+    });
 }
 
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,

@@ -43,6 +43,14 @@ void scale_rows(const Context& context, const ConstTensorView& factors, const Te
     run_unless_dry(context, device != nullptr ? device->scale_rows : cpu::scale_rows, factors, x);
 }
 
+void row_maxima(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    const BackendOps* device = module_ops(context, "row_maxima");
+    check_rows(context, x, 2, "row_maxima");
+    NVLLM_CHECK(x.rank == 2, "row_maxima cannot take " + x.describe());
+    check_vector(context, out, DType::f32, x.dim(0), "row_maxima");
+    run_unless_dry(context, device != nullptr ? device->row_maxima : cpu::row_maxima, x, out);
+}
+
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,
                  const TensorView& out) {
     const BackendOps* device = module_ops(context, "gather_rows");

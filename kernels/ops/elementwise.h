@@ -25,6 +25,11 @@ void scale(const Context& context, float factor, const TensorView& x);
 // be strided.
 void scale_rows(const Context& context, const ConstTensorView& factors, const TensorView& x);
 
+// out[t] = the largest magnitude in x[t]; of a row with a value that is no number, NaN or infinity.
+// x: float32 or activations [tokens, width], rows may be strided; out: float32 [tokens]. Throws
+// unavailable where a module lacks it.
+void row_maxima(const Context& context, const ConstTensorView& x, const TensorView& out);
+
 // out[i] = x[rows[i]]. x: activations [tokens, hidden]; rows: int32 [count]; out: the same type
 // [count, hidden].
 void gather_rows(const Context& context, const ConstTensorView& x, const ConstTensorView& rows,

@@ -84,7 +84,17 @@ struct QuantizedWeight {
     // int32 [in]: the column of x that each packed column multiplies; data == nullptr: the same. So
     // columns of one group lie together whatever order they were quantized in.
     ConstTensorView columns;
+    // Of a call in which each row of x is a slice of a longer one: float32 [tokens], the largest
+    // magnitude in all of it, by which it is rounded; data == nullptr: x has whole rows. Only where
+    // rounds_by_rows().
+    ConstTensorView row_maxima;
 };
+
+// Whether a row of x is rounded by the largest magnitude in it.
+constexpr bool rounds_by_rows(const ActivationRounding& rounding) {
+    return rounding.code != ActivationFormat::compute_type && rounding.group_size == 0 &&
+           rounding.scale == 0.0f && rounding.global_scale == 0.0f && !rounding.powers_of_two;
+}
 
 // Whether the target's device multiplies such a matrix, of these activations, as it is packed.
 // Where it does not, callers dequantize the matrix and use matmul().

@@ -60,6 +60,8 @@
     X(l2_norm)                                                                 \
     X(state_gates)                                                             \
     X(linear_attention)                                                        \
+    /* Without it ranks do not share rows that are rounded by their values. */ \
+    X(row_maxima)                                                              \
     /* Without it the host makes random weights and copies them. */            \
     X(fill_random)                                                             \
     /* Without them quantized weights are dequantized when they are loaded. */ \

@@ -133,13 +133,20 @@ const float* ordered(const Product& product, int64_t token, float* room) {
     return room;
 }
 
+// In the whole row, of which x may have a slice.
+float least_magnitude(const Product& product, int64_t token) {
+    const ConstTensorView& maxima = product.weight.row_maxima;
+    return maxima.data == nullptr ? 0.0f : maxima.as<float>()[token];
+}
+
 // A row of x as float32, padded with zeros.
 void round_to_floats(const Product& product, int64_t token, float* row) {
     const int64_t in = product.layout().in;
     std::fill(row + in, row + product.parts.padded_in, 0.0f);
     const float* const x = ordered(product, token, row);
     if (product.rounds()) {
-        round_activations(product.weight.activations, x, in, row, product.scales_of(token));
+        round_activations(product.weight.activations, x, in, least_magnitude(product, token), row,
+                          product.scales_of(token));
     } else {
         round_to_compute_type(product, x, row);
     }
@@ -193,7 +200,8 @@ void round_to_quantized(const Product& product, int64_t token, float* values, in
     const int64_t in = product.layout().in;
     std::fill(codes + in, codes + product.parts.padded_in, int8_t{0});
     const float* const x = ordered(product, token, values);
-    round_to_integers(product.weight.activations, x, in, codes, product.scales_of(token));
+    round_to_integers(product.weight.activations, x, in, least_magnitude(product, token), codes,
+                      product.scales_of(token));
     if (product.layout().code == WeightFormat::int4) correct_row(product, codes, token);
 }
 

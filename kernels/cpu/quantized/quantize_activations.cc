@@ -34,9 +34,12 @@ float half_range(Code code) {
 
 // A row of zeros has any scale; one with a value that is no number has none, and nor have its
 // products.
-float scale_of(const ops::ActivationRounding& rounding, const float* x, int64_t count) {
-    const float largest = kernels().magnitude(x, count);
-    if (std::isnan(largest)) return largest;
+float scale_of(const ops::ActivationRounding& rounding, const float* x, int64_t count,
+               float least) {
+    const float of_x = kernels().magnitude(x, count);
+    if (std::isnan(of_x)) return of_x;
+    if (std::isnan(least)) return least;
+    const float largest = std::max(of_x, least);
     if (rounding.scale > 0.0f) return rounding.scale;
     if (rounding.powers_of_two) {
         return choose_power_of_two(largest, rounding.code == Code::float4);
@@ -87,13 +90,13 @@ bool has_row_scale(const ops::ActivationRounding& rounding) {
 }
 
 void round_activations(const ops::ActivationRounding& rounding, const float* x, int64_t in,
-                       float* values, float* scales) {
+                       float least, float* values, float* scales) {
     const bool exact = has_exact_scales(rounding);
     const int64_t group_size = rounding.group_size == 0 ? in : rounding.group_size;
     const float divisor = rounding.global_scale > 0.0f ? rounding.global_scale : 1.0f;
     for (int64_t begin = 0; begin < in; begin += group_size) {
         const int64_t end = std::min(begin + group_size, in);
-        const float scale = scale_of(rounding, x + begin, end - begin);
+        const float scale = scale_of(rounding, x + begin, end - begin, least);
         const float inside = exact ? scale : 1.0f;
         round_group(rounding.code, x + begin, end - begin, scale / divisor, inside, values + begin);
         if (!exact) scales[begin / group_size] = scale;
@@ -102,8 +105,8 @@ void round_activations(const ops::ActivationRounding& rounding, const float* x, 
 }
 
 void round_to_integers(const ops::ActivationRounding& rounding, const float* x, int64_t in,
-                       int8_t* codes, float* scale) {
-    *scale = scale_of(rounding, x, in);
+                       float least, int8_t* codes, float* scale) {
+    *scale = scale_of(rounding, x, in, least);
     const bool is_int4 = rounding.code == Code::int4;
     kernels().round_i8(x, *scale, is_int4 ? -8.0f : -128.0f, is_int4 ? 7.0f : 127.0f, codes, in);
 }

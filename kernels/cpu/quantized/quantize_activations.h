@@ -13,10 +13,11 @@ int64_t num_activation_scales(const ops::ActivationRounding& rounding, int64_t i
 bool has_row_scale(const ops::ActivationRounding& rounding);
 
 // The quantized values of a row as what they stand for, or integers as they are, before scaling.
-// Writes `scales` as num_activation_scales() says. REQUIRES: not compute_type.
+// Writes `scales` as num_activation_scales() says. `least`: the largest magnitude of a row is at
+// least that (QuantizedWeight::row_maxima); 0: it is that of x. REQUIRES: not compute_type.
 void round_activations(const ops::ActivationRounding& rounding, const float* x, int64_t in,
-                       float* values, float* scales);
+                       float least, float* values, float* scales);
 void round_to_integers(const ops::ActivationRounding& rounding, const float* x, int64_t in,
-                       int8_t* codes, float* scale);
+                       float least, int8_t* codes, float* scale);
 
 }  // namespace nvllm::cpu

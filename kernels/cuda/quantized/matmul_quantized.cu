@@ -43,6 +43,7 @@ struct RoundingCall {
     int64_t scales_stride;
     bool scales_inside;  // values are multiplied with them; powers of two and E4M3: exactly
     bool are_placed;     // as place_of() has it, not in the order of k
+    const float* row_maxima;  // QuantizedWeight::row_maxima; may be null
 
     __device__ __forceinline__ int place(int k) const { return are_placed ? place_of(k) : k; }
 
@@ -229,6 +230,9 @@ __device__ __forceinline__ void round_row(const RoundingCall& call, int64_t toke
         call.load<X>(token, begin_of(i), run);
         find_largest(run);
     }
+    if (call.row_maxima != nullptr) {
+        largest = larger(largest, magnitude_bits(call.row_maxima[token]));
+    }
     const float scale = scale_of(call.rounding, gpu::block_max(largest, parts));
 #pragma unroll
     for (int i = 0; i < kCachedRuns; ++i) {
@@ -403,6 +407,7 @@ RoundingCall round_rows(const Context& context, const ConstTensorView& x,
     rows.group_size = static_cast<int>(rounding.group_size > 0 ? rounding.group_size : in);
     rows.scales_inside = scales_inside;
     rows.are_placed = are_placed;
+    rows.row_maxima = weight.row_maxima.data == nullptr ? nullptr : weight.row_maxima.as<float>();
     rows.values = context.scratch->take(static_cast<size_t>(tokens * rows.padded_in) * sizeof(T));
     if (rounding.code != ActivationFormat::compute_type) {
         rows.scales_stride = scales_inside ? 1 : num_scales(rounding, in);

@@ -43,7 +43,7 @@ struct LlamaLoader {
         const int64_t of_queries = config.num_heads * heads.head_dim;
         const bool has_gates = traits.output_gate == OutputGate::behind_queries;
         const ShardPiece queries(has_gates ? 2 * of_queries : of_queries, config.num_heads);
-        const ShardPiece keys(heads.kv_heads * heads.head_dim, heads.kv_heads);
+        const ShardPiece keys(heads.kv_heads * heads.head_dim, heads.kv_heads, true);
         const auto linear = [&](const std::string& full_name, std::vector<ShardPiece> pieces) {
             int64_t out = 0;
             for (const ShardPiece& piece : pieces) out += piece.size;
@@ -78,7 +78,7 @@ struct LlamaLoader {
         const LayerHeads heads = config.heads_of(index);
         LinearSpec of_keys = linears.front();
         of_keys.out = heads.kv_heads * heads.head_dim;
-        of_keys.pieces = {{of_keys.out, heads.kv_heads}};
+        of_keys.pieces = {{of_keys.out, heads.kv_heads, true}};
         linears.push_back(of_keys);
         linears.push_back(output);
         return {source, linears};

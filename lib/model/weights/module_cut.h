@@ -21,7 +21,7 @@ class ModuleCut {
     int64_t share(int64_t count) const { return count / shard_.ranks; }
     // Of heads that several ranks may have.
     int64_t shared_heads(int64_t count) const {
-        return ShardPiece(count, count).share_of(shard_);
+        return ShardPiece(count, count, true).share_of(shard_);
     }
     LinearSpec of(const LinearSpec& linear) const { return slice_of(linear, shard_); }
     std::vector<LinearSpec> of(std::span<const LinearSpec> linears) const;

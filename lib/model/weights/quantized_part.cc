@@ -11,6 +11,8 @@
 
 #include "kernels/context.h"
 #include "kernels/error.h"
+#include "kernels/ops/collective.h"
+#include "kernels/ops/elementwise.h"
 #include "lib/model/weights/dense.h"
 #include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/quantized_operands.h"
@@ -21,10 +23,28 @@
 namespace nvllm {
 namespace {
 
+// The largest magnitude in each row of x, of which every rank has a slice: float32 [tokens].
+TensorView maxima_of_ranks(const Context& context, const ConstTensorView& x, int32_t ranks) {
+    const auto take = [&](int64_t columns) {
+        const ViewLayout layout = ViewLayout::dense(DType::f32, {x.dim(0), columns}, context.device);
+        return TensorView(context.scratch->take_array<float>(static_cast<size_t>(layout.numel())),
+                          layout);
+    };
+    const TensorView own = take(1);
+    const TensorView maxima = own.reshaped({x.dim(0)});
+    ops::row_maxima(context, x, maxima);
+    const TensorView all = take(ranks);
+    ops::gather_columns(context, own, all);
+    ops::row_maxima(context, all, maxima);
+    return maxima;
+}
+
 class QuantizedPart : public LinearPart {
   public:
-    QuantizedPart(RepackedLinear repacked, Tensor bias, DType compute_type)
+    // `ranks`: that have slices of the inputs.
+    QuantizedPart(RepackedLinear repacked, Tensor bias, DType compute_type, int32_t ranks)
         : weight_(repacked.weight),
+          ranks_(ops::rounds_by_rows(repacked.weight.activations) ? ranks : 1),
           packed_(std::move(repacked.packed)),
           columns_(std::move(repacked.columns)),
           bias_(std::move(bias)),
@@ -39,11 +59,19 @@ class QuantizedPart : public LinearPart {
 
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
                const TensorView& y) const override {
-        ops::matmul_quantized(context, x, weight_, bias_.view(), compute_type_, output, y);
+        if (ranks_ == 1) {
+            return ops::matmul_quantized(context, x, weight_, bias_.view(), compute_type_, output,
+                                         y);
+        }
+        const ScratchArena::Scope scope(*context.scratch);
+        ops::QuantizedWeight weight = weight_;
+        weight.row_maxima = maxima_of_ranks(context, x, ranks_);
+        ops::matmul_quantized(context, x, weight, bias_.view(), compute_type_, output, y);
     }
 
   private:
     ops::QuantizedWeight weight_;
+    int32_t ranks_;   // that round the same rows; 1: this one alone
     Tensor packed_;   // as ops::pack_weight() writes it
     Tensor columns_;  // int32 [in], or empty
     Tensor bias_;     // [out], or empty
@@ -302,8 +330,13 @@ StoredLinear read_quantized(WeightSource& source, const LinearSpec& linear,
     return stored;
 }
 
+// Of how many ranks each has a slice of the inputs.
+int32_t ranks_of_inputs(const LinearSpec& linear) {
+    return linear.axis == ShardAxis::input ? linear.shard.ranks : 1;
+}
+
 std::unique_ptr<LinearPart> make_part(WeightSource& source, const std::string& name,
-                                      StoredLinear stored) {
+                                      StoredLinear stored, int32_t ranks) {
     if (!stored.operands) return widen(source, stored.matrix, std::move(stored.bias));
     RepackedLinear repacked;
     repacked.weight = *stored.operands;
@@ -311,7 +344,7 @@ std::unique_ptr<LinearPart> make_part(WeightSource& source, const std::string& n
     if (!stored.columns.empty()) repacked.columns = source.placed(stored.columns);
     if (source.repack_cache() != nullptr) source.repack_cache()->add(name, repacked);
     return std::make_unique<QuantizedPart>(std::move(repacked), std::move(stored.bias),
-                                           source.compute_type());
+                                           source.compute_type(), ranks);
 }
 
 // Biases of a device lie there already.
@@ -402,12 +435,13 @@ std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
                                                         const QuantizationScheme& scheme,
                                                         const WeightScheme& format) {
     std::vector<std::unique_ptr<LinearPart>> parts;
+    const int32_t ranks = ranks_of_inputs(linears.front());
     if (auto kept = take_kept(source, linears)) {
         for (size_t i = 0; i < linears.size(); ++i) {
             source.quantized_linears().count(counted_name(scheme, kept->weight.layout.code), true);
         }
         parts.push_back(std::make_unique<QuantizedPart>(
-            *std::move(kept), fused_bias(source, linears), source.compute_type()));
+            *std::move(kept), fused_bias(source, linears), source.compute_type(), ranks));
         return parts;
     }
     if (linears.size() > 1 && find_kept(source, linears.first(1))) {  // it could not be joined
@@ -421,11 +455,12 @@ std::vector<std::unique_ptr<LinearPart>> load_quantized(WeightSource& source,
         stored.push_back(read_quantized(source, linear, scheme, format));
     }
     if (linears.size() > 1 && have_biases_to_join(source, linears) && can_be_fused(stored)) {
-        parts.push_back(make_part(source, fused_name(linears), joined(source, stored)));
+        parts.push_back(make_part(source, fused_name(linears), joined(source, stored), ranks));
         return parts;
     }
     for (size_t i = 0; i < linears.size(); ++i) {
-        parts.push_back(make_part(source, fused_name(linears.subspan(i, 1)), std::move(stored[i])));
+        parts.push_back(
+            make_part(source, fused_name(linears.subspan(i, 1)), std::move(stored[i]), ranks));
     }
     return parts;
 }
@@ -435,7 +470,7 @@ std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearSpec& 
     if (auto kept = take_kept(source, {&linear, 1})) {
         source.quantized_linears().count(kName, true);
         return std::make_unique<QuantizedPart>(*std::move(kept), read_bias(source, linear),
-                                               source.compute_type());
+                                               source.compute_type(), 1);
     }
     SparseMatrix matrix = read_sparse(source, linear, {DType::bf16, DType::f16, DType::f32});
     // For products in float32 16 bits stay as they are: no value would change.
@@ -456,7 +491,7 @@ std::unique_ptr<LinearPart> load_sparse(WeightSource& source, const LinearSpec& 
     if (source.repack_cache() != nullptr)
         source.repack_cache()->add(fused_name({&linear, 1}), repacked);
     return std::make_unique<QuantizedPart>(std::move(repacked), std::move(bias),
-                                           source.compute_type());
+                                           source.compute_type(), 1);
 }
 
 }  // namespace nvllm

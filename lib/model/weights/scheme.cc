@@ -195,6 +195,9 @@ ShardGranularity granularity_of(const WeightSource& source, const LinearSpec& li
     ShardGranularity granularity;
     if (const QuantizationScheme* const scheme = scheme_of(source, linear)) {
         granularity = find_scheme(scheme->format, linear.name).granularity(*scheme->weights);
+        // Neighbours belong to other groups than each other.
+        const bool is_reordered = scheme->weights->actorder == ActivationOrder::group;
+        if (is_reordered) granularity.in = linear.in;
     }
     return stores_sparse(source, linear) ? granularity.with({1, 8}) : granularity;
 }

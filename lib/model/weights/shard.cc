@@ -45,13 +45,13 @@ std::vector<Run> runs_of(int64_t size, const TensorSlice& slice) {
 }  // namespace
 
 Shard ShardPiece::shard_of(const Shard& shard) const {
-    if (units == 0 || units >= shard.ranks) return shard;
+    if (!repeats || units >= shard.ranks) return shard;
     const auto slices = static_cast<int32_t>(units);
     return {shard.rank / (shard.ranks / slices), slices};
 }
 
 bool ShardPiece::can_be_cut(int32_t ranks, int64_t granularity) const {
-    const bool is_shared = units > 0 && units < ranks;
+    const bool is_shared = repeats && units < ranks;
     if (is_shared) return ranks % units == 0 && size % (units * granularity) == 0;
     return units % ranks == 0 && size % (ranks * granularity) == 0;
 }

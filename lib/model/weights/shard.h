@@ -24,12 +24,13 @@ struct Shard {
 // Outputs of a linear that are cut by themselves.
 struct ShardPiece {
     // NOLINTNEXTLINE(google-explicit-constructor): lists of sizes are lists of pieces
-    ShardPiece(int64_t outputs, int64_t equal_units = 0) : size(outputs), units(equal_units) {}
+    ShardPiece(int64_t outputs, int64_t equal_units = 0, bool may_repeat = false)
+        : size(outputs), units(equal_units), repeats(may_repeat) {}
 
     int64_t size;
-    // Heads or other units that are never parted; 0: none. Where ranks are more than units, several
-    // ranks have the same one.
-    int64_t units;
+    int64_t units;  // heads or other units that are never parted; 0: none
+    // Where ranks are more than units, several ranks have the same one.
+    bool repeats;
 
     // Which of how many slices a rank has of it. REQUIRES: can_be_cut().
     Shard shard_of(const Shard& shard) const;
