@@ -54,6 +54,8 @@ struct CpuMask {
 enum class RankBackend : uint8_t {
     automatic,  // threads on the CPU, processes on GPUs
     threads,    // of one process, that read each other's memory
+    mpi,        // processes that rank_launcher starts, whose data MPI carries
+    external,   // processes that someone else's launcher starts
 };
 
 // One model computed by several ranks.
@@ -61,6 +63,8 @@ struct ParallelOptions {
     int32_t tensor = 1;    // ranks that share out each layer
     int32_t pipeline = 1;  // stages, each with its own layers
     RankBackend backend = RankBackend::automatic;
+    std::string rank_launcher = "mpirun";  // words between spaces
+    std::string rank_address;  // HOST:PORT to which ranks come; empty: of this machine alone
 };
 
 struct ComputeOptions {

@@ -16,6 +16,7 @@
 #include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/options/placement.h"
 #include "lib/engine/options/speculation_options.h"
+#include "lib/engine/rank_launch_choice.h"
 #include "lib/execute/local_executor.h"
 #include "lib/execute/mock_executor.h"
 #include "lib/execute/remote_executor.h"
@@ -308,6 +309,13 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     }
     setup.ranks.sizes = metadata.parallel.sizes;
     setup.stages = metadata.parallel.stages;
+    setup.placement_options = placement_options(config);
+    if (!metadata.parallel.is_alone() && has_own_processes(config.compute.parallel.backend)) {
+        setup.ranks.collectives = rank_collectives();
+        return std::make_unique<RemoteExecutor>(
+            setup, command_launcher(rank_launch(config.compute.parallel),
+                                    metadata.parallel.sizes.num_ranks()));
+    }
     if (config.compute.isolation == Isolation::thread) {
         if (metadata.parallel.is_alone()) return std::make_unique<LocalExecutor>(setup);
         return std::make_unique<RemoteExecutor>(

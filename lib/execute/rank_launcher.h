@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/owned_descriptor.h"
+#include "lib/parallel/rendezvous.h"
 
 namespace nvllm {
 
@@ -48,5 +49,18 @@ std::unique_ptr<RankLauncher> child_process_launcher(const std::filesystem::path
 
 // Threads of this process.
 std::unique_ptr<RankLauncher> thread_launcher(int num_ranks);
+
+// Where ranks of other processes come to, and who starts them.
+struct RankLaunch {
+    // Such as "mpirun", "--hostfile", "hosts"; "-n", the number of ranks and what they run are
+    // added. Empty: someone else starts them.
+    std::vector<std::string> command;
+    std::filesystem::path program;  // nvllm-worker, at the same path on all machines
+    RankAddress address;            // on which ranks are waited for
+    std::string secret;
+};
+
+// Processes that join as ranks (join_as_rank()).
+std::unique_ptr<RankLauncher> command_launcher(const RankLaunch& launch, int num_ranks);
 
 }  // namespace nvllm

@@ -83,6 +83,12 @@ void fields(Archive& archive, CpuPlacement& placement) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, PlacementOptions& options) {
+    auto& [num_threads, mask, numa] = options;
+    archive(num_threads, mask, numa);
+}
+
+template <typename Archive>
 void fields(Archive& archive, WorkerConfig& config) {
     auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
            activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts] = config;
@@ -110,10 +116,10 @@ void fields(Archive& archive, ProposerSetup& setup) {
 
 template <typename Archive>
 void fields(Archive& archive, WorkerSetup& setup) {
-    auto& [model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups, ranks,
-           stages] = setup;
-    archive(model, placement, worker, kv_groups, vocab_size, proposer, draft_kv_groups, ranks,
-            stages);
+    auto& [model, placement, placement_options, worker, kv_groups, vocab_size, proposer,
+           draft_kv_groups, ranks, stages] = setup;
+    archive(model, placement, placement_options, worker, kv_groups, vocab_size, proposer,
+            draft_kv_groups, ranks, stages);
 }
 
 template <typename Archive>

@@ -1,6 +1,10 @@
 // Messages in, messages out.
 #include "lib/execute/worker_service.h"
 
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -11,7 +15,9 @@
 #include "lib/base/log.h"
 #include "lib/execute/frame_channel.h"
 #include "lib/execute/worker_setup.h"
+#include "lib/parallel/launch_environment.h"
 #include "lib/parallel/rank_groups.h"
+#include "lib/parallel/rendezvous.h"
 
 namespace nvllm {
 namespace {
@@ -35,7 +41,10 @@ WorkerFault current_fault() {
 
 class Service {
   public:
-    explicit Service(OwnedDescriptor socket) : channel_(std::move(socket)) {}
+    // `launched`: as which of this machine's ranks the process was started; empty: its parent has
+    // planned for it.
+    explicit Service(OwnedDescriptor socket, std::optional<LaunchedRank> launched)
+        : channel_(std::move(socket)), launched_(std::move(launched)) {}
 
     int run() {
         const std::optional<FrameHead> head = channel_.receive();
@@ -53,7 +62,7 @@ class Service {
     std::optional<WorkerFault> make(const WorkerSetup& setup) {
         try {
             WorkerReady ready;
-            threads_ = std::make_unique<ThreadPool>(setup.placement);
+            threads_ = std::make_unique<ThreadPool>(placement(setup));
             worker_ = make_worker(setup, *threads_, ready);
             channel_.send(ready);
             return std::nullopt;
@@ -62,6 +71,12 @@ class Service {
             RankGroups::abandon(setup.ranks);
             return fault;
         }
+    }
+
+    CpuPlacement placement(const WorkerSetup& setup) const {
+        if (!launched_) return setup.placement;
+        return share_of(plan_placement(read_cpu_resources(), setup.placement_options),
+                        launched_->local_rank, launched_->num_local);
     }
 
     void answer(MessageKind kind) {
@@ -90,9 +105,25 @@ class Service {
     }
 
     FrameChannel channel_;
+    std::optional<LaunchedRank> launched_;
     std::unique_ptr<ThreadPool> threads_;
     std::unique_ptr<Worker> worker_;
 };
+
+int serve(Service&& service) {
+    try {
+        return service.run();
+    } catch (const DeviceLost& lost) {
+        // At once, with the socket open: it closes when the process has ended, and nothing of the
+        // device is given back.
+        log_error(lost.what());
+        std::_Exit(exit_code_for(lost.kind()));
+    } catch (const Error& error) {
+        // The engine is gone: there is no reader for the error.
+        if (error.kind() == ErrorKind::io) return 0;
+        throw;
+    }
+}
 
 // A rank whose thread ends takes the process with it: the others wait for it.
 void serve_until_end(OwnedDescriptor socket) {
@@ -110,6 +141,8 @@ void serve_until_end(OwnedDescriptor socket) {
 
 }  // namespace
 
+int serve_plans(OwnedDescriptor socket) { return serve(Service(std::move(socket), std::nullopt)); }
+
 int serve_plans(std::vector<OwnedDescriptor> sockets) {
     if (sockets.size() == 1) return serve_plans(std::move(sockets.front()));
     std::vector<std::thread> others;
@@ -122,20 +155,53 @@ int serve_plans(std::vector<OwnedDescriptor> sockets) {
     return 0;
 }
 
-int serve_plans(OwnedDescriptor socket) {
-    Service service(std::move(socket));
-    try {
-        return service.run();
-    } catch (const DeviceLost& lost) {
-        // At once, with the socket open: it closes when the process has ended, and nothing of the
-        // device is given back.
-        log_error(lost.what());
-        std::_Exit(exit_code_for(lost.kind()));
-    } catch (const Error& error) {
-        // The engine is gone: there is no reader for the error.
-        if (error.kind() == ErrorKind::io) return 0;
-        throw;
+namespace {
+
+constexpr std::chrono::minutes kPatienceToJoin{5};
+// What a rank that is idle needs to see the end by itself.
+constexpr std::chrono::seconds kTimeToEnd{2};
+
+// A rank that waits for others does not read its socket.
+void end_with_connection(int socket) {
+    start_thread([socket] {
+        pollfd end{socket, POLLRDHUP, 0};
+        while (::poll(&end, 1, -1) < 0) {
+        }
+        std::this_thread::sleep_for(kTimeToEnd);
+        std::_Exit(exit_code_for(ErrorKind::unavailable));
+    }).detach();
+}
+
+RankAddress address_of(const std::string& text, const LaunchedRank& launched) {
+    RankAddress address = parse_rank_address(text);
+    if (address.host.empty()) address.host = launched.leader_address;
+    if (!address.host.empty()) return address;
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: {} names no host to join; HOST:PORT is expected", text,
+                            launched.launcher));
+}
+
+}  // namespace
+
+int join_and_serve(const std::string& address) {
+    const std::optional<LaunchedRank> launched = launched_rank();
+    if (!launched) {
+        throw Error(ErrorKind::usage,
+                    "this process was started as no rank: start it by mpirun, srun or another "
+                    "launcher, or set RANK and WORLD_SIZE");
     }
+    const char* const secret = std::getenv(kRankSecretVariable);
+    if (secret == nullptr || *secret == 0) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} is not set: it is the same for all ranks and for the program "
+                                "that they join",
+                                kRankSecretVariable));
+    }
+    OwnedDescriptor socket =
+        join_as_rank(address_of(address, *launched), secret, launched->rank, launched->num_ranks,
+                     kPatienceToJoin);
+    end_with_connection(socket.get());
+    return serve(Service(std::move(socket), launched));
 }
 
 }  // namespace nvllm

@@ -54,7 +54,8 @@ RankRole make_role(const WorkerSetup& setup, int64_t hidden_size) {
     return role;
 }
 
-// Threads that a rank has of those of a machine: at least one.
+}  // namespace
+
 CpuPlacement share_of(const CpuPlacement& all, int32_t rank, int32_t ranks) {
     CpuPlacement share = all;
     const auto threads = static_cast<int32_t>(all.threads.size());
@@ -63,8 +64,6 @@ CpuPlacement share_of(const CpuPlacement& all, int32_t rank, int32_t ranks) {
     share.threads.assign(all.threads.begin() + first, all.threads.begin() + last);
     return share;
 }
-
-}  // namespace
 
 WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
     WorkerSetup own = *this;

@@ -19,6 +19,8 @@ struct WorkerSetup {
     // opening the files once more.
     ModelLoadOptions model;
     CpuPlacement placement;
+    // By which ranks of other processes plan their own, each for its machine.
+    PlacementOptions placement_options;
     WorkerConfig worker;
     // The model that memory and cache were planned for.
     std::vector<CacheLayout> kv_groups;
@@ -42,6 +44,9 @@ struct WorkerReady {
     uint64_t weight_bytes = 0;
     uint64_t kv_bytes = 0;
 };
+
+// What one of several ranks of a machine has of the threads that were planned there: at least one.
+CpuPlacement share_of(const CpuPlacement& all, int32_t rank, int32_t ranks);
 
 // Binds the calling thread as the pool's first (what the system refuses is logged), loads the model
 // and reserves memory. The thread is the one that will carry out plans. Throws what load_model()

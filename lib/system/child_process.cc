@@ -12,7 +12,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <thread>
 
 #include "kernels/error.h"
 #include "kernels/host/start_thread.h"
@@ -80,8 +83,25 @@ class SpawnAttributes {
     posix_spawnattr_t attributes_{};
 };
 
+// Those of this process but for the given ones, null-terminated. Refers to `variables`.
+std::vector<char*> environment_with(const std::vector<std::string>& variables) {
+    std::vector<char*> pointers;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+        const std::string_view text = *variable;
+        const std::string_view name = text.substr(0, text.find('=') + 1);
+        const auto is_given = [&](const std::string& given) { return given.starts_with(name); };
+        if (std::ranges::none_of(variables, is_given)) pointers.push_back(*variable);
+    }
+    for (const std::string& variable : variables) {
+        pointers.push_back(const_cast<char*>(variable.c_str()));
+    }
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
 pid_t spawn(const std::vector<std::string>& arguments,
-            std::span<const InheritedDescriptor> inherited, ChildSignals signals) {
+            std::span<const InheritedDescriptor> inherited, ChildSignals signals,
+            const std::vector<std::string>& variables) {
     const FileActions actions(inherited);
     const SpawnAttributes attributes(signals);
     std::vector<char*> pointers;
@@ -90,8 +110,9 @@ pid_t spawn(const std::vector<std::string>& arguments,
     }
     pointers.push_back(nullptr);
     pid_t id = 0;
-    const int error =
-        ::posix_spawn(&id, pointers[0], actions.get(), attributes.get(), pointers.data(), environ);
+    std::vector<char*> environment = environment_with(variables);
+    const int error = ::posix_spawn(&id, pointers[0], actions.get(), attributes.get(),
+                                    pointers.data(), environment.data());
     if (error == 0) return id;
     const std::string limits = error == EAGAIN ? "; limits: " + describe_thread_limits() : "";
     throw Error(ErrorKind::unavailable, fmt::format("{}: cannot be started: {}{}", arguments[0],
@@ -101,8 +122,9 @@ pid_t spawn(const std::vector<std::string>& arguments,
 }  // namespace
 
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
-                           std::span<const InheritedDescriptor> inherited, ChildSignals signals)
-    : id_(spawn(arguments, inherited, signals)) {}
+                           std::span<const InheritedDescriptor> inherited, ChildSignals signals,
+                           const std::vector<std::string>& variables)
+    : id_(spawn(arguments, inherited, signals, variables)) {}
 
 ChildProcess::~ChildProcess() {
     kill();
@@ -115,6 +137,20 @@ void ChildProcess::kill() noexcept {
     if (!reaped_) ::kill(id_, SIGKILL);
 }
 
+bool ChildProcess::ends_within(std::chrono::milliseconds time) {
+    constexpr std::chrono::milliseconds kPause{5};
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (!reaped_) {
+        siginfo_t info{};
+        const int status =
+            ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOWAIT | WNOHANG);
+        if (status == 0 && info.si_pid == id_) return true;
+        if (std::chrono::steady_clock::now() > until) return false;
+        std::this_thread::sleep_for(kPause);
+    }
+    return true;
+}
+
 int ChildProcess::wait() {
     if (reaped_) return status_;
     siginfo_t info{};
@@ -125,6 +161,19 @@ int ChildProcess::wait() {
     ::waitpid(id_, &status_, 0);
     reaped_ = true;
     return status_;
+}
+
+std::string program_path(const std::string& name) {
+    const char* const path = std::getenv("PATH");
+    if (name.find('/') != std::string::npos || path == nullptr) return name;
+    std::string_view rest = path;
+    while (!rest.empty()) {
+        const std::string_view folder = rest.substr(0, rest.find(':'));
+        rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+        const std::string file = fmt::format("{}/{}", folder, name);
+        if (::access(file.c_str(), X_OK) == 0) return file;
+    }
+    return name;
 }
 
 void end_with_parent(pid_t parent) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <mutex>
 #include <span>
 #include <string>
@@ -28,11 +29,13 @@ enum class ChildSignals {
 class ChildProcess {
   public:
     // Spawns the program arguments[0], a path. The child has its parent's stderr, what `inherited`
-    // lists, /dev/null for those of 0 and 1 that are not listed, and no other descriptor.
+    // lists, /dev/null for those of 0 and 1 that are not listed, and no other descriptor; and its
+    // parent's environment with `variables`, "NAME=value", instead of those of these names.
     // Throws unavailable when there is no such program or the system refuses.
     ChildProcess(const std::vector<std::string>& arguments,
                  std::span<const InheritedDescriptor> inherited,
-                 ChildSignals signals = ChildSignals::as_usual);
+                 ChildSignals signals = ChildSignals::as_usual,
+                 const std::vector<std::string>& variables = {});
     // Kills it when it has not ended, and waits for its end.
     ~ChildProcess();
     ChildProcess(const ChildProcess&) = delete;
@@ -41,6 +44,8 @@ class ChildProcess {
     pid_t id() const { return id_; }
     // SIGKILL; nothing when it was waited for already. Any thread.
     void kill() noexcept;
+    // Whether it has ended within that time.
+    bool ends_within(std::chrono::milliseconds time);
     // Blocks until it has ended; its status as of waitpid(). Safe to repeat, on one thread.
     int wait();
 
@@ -50,6 +55,9 @@ class ChildProcess {
     bool reaped_ = false;
     int status_ = 0;
 };
+
+// The file that a shell would run for a name; the name itself where there is none.
+std::string program_path(const std::string& name);
 
 // From here on this process is killed when the thread that started it ends, or has ended already.
 // `parent`: the process of that thread.

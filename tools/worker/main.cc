@@ -1,6 +1,9 @@
 // nvllm-worker: computes for the program that started it, and ends with it.
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +16,10 @@
 namespace {
 
 int run_program(int argc, char** argv) {
+    if (argc == 3 && std::string_view(argv[1]) == "join") {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with its launcher, also where it was stopped
+        return nvllm::join_and_serve(argv[2]);
+    }
     const auto parent = nvllm::parse_integer<pid_t>(argc == 3 ? argv[1] : "");
     const auto num_ranks = nvllm::parse_integer<int>(argc == 3 ? argv[2] : "");
     if (!parent || !num_ranks || *num_ranks < 1) {

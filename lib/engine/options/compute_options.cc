@@ -67,9 +67,22 @@ void add_parallel_options(OptionList<ComputeOptions>& list) {
     list.add_choice<RankBackend>(
         "distributed-executor-backend",
         nested(&ComputeOptions::parallel, &ParallelOptions::backend),
-        "What ranks are: threads of one process, whose data does not leave its memory; auto: these "
-        "on the CPU.",
-        {{"auto", RankBackend::automatic}, {"threads", RankBackend::threads}});
+        "What ranks are: threads of one process, whose data does not leave its memory; processes "
+        "that --rank-launcher starts, whose data MPI carries (mpi); or such processes that someone "
+        "else starts (external: nvllm-worker join HOST:PORT). auto: threads on the CPU.",
+        {{"auto", RankBackend::automatic},
+         {"threads", RankBackend::threads},
+         {"mpi", RankBackend::mpi},
+         {"external", RankBackend::external}});
+    list.add("rank-launcher", nested(&ComputeOptions::parallel, &ParallelOptions::rank_launcher),
+             "What starts ranks of the backend mpi, such as \"mpirun --hostfile hosts\" or \"srun "
+             "--mpi=pmix\"; -n and the number of ranks are added. When a rank is lost, it starts "
+             "all anew.",
+             value_name("COMMAND"));
+    list.add("rank-address", nested(&ComputeOptions::parallel, &ParallelOptions::rank_address),
+             "Where ranks in other processes find this one. They say the secret that is in "
+             "NVLLM_RANK_SECRET; ranks that this program starts are given one.",
+             value_name("HOST:PORT"), default_text("127.0.0.1 and any port"));
 }
 
 void add_isolation_options(OptionList<ComputeOptions>& list) {

@@ -24,9 +24,14 @@ void check_mask(const CpuList& mask, const CpuList& allowed) {
 
 }  // namespace
 
-CpuPlacement engine_placement(const EngineConfig& config, const CpuResources& resources) {
+PlacementOptions placement_options(const EngineConfig& config) {
     PlacementOptions options = config.compute.placement;
     if (config.compute.cpu_mask) options.mask = config.compute.cpu_mask->cpus;
+    return options;
+}
+
+CpuPlacement engine_placement(const EngineConfig& config, const CpuResources& resources) {
+    const PlacementOptions options = placement_options(config);
     check_mask(options.mask, resources.allowed);
     return plan_placement(resources, options);
 }

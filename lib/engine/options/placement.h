@@ -6,6 +6,9 @@
 
 namespace nvllm {
 
+// What an engine's options ask for.
+PlacementOptions placement_options(const EngineConfig& config);
+
 // Throws usage, naming the processors that may be used, when --cpu-mask holds others.
 CpuPlacement engine_placement(const EngineConfig& config,
                               const CpuResources& resources = read_cpu_resources());

@@ -1,0 +1,69 @@
+// From words of options to a command and an address.
+#include "lib/engine/rank_launch_choice.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "kernels/collectives.h"
+#include "kernels/ops/open_backend.h"
+#include "lib/execute/remote_executor.h"
+#include "lib/execute/worker_service.h"
+
+namespace nvllm {
+namespace {
+
+constexpr const char* kMpi = "mpi";
+
+[[noreturn]] void refuse_mpi(const std::string& why) {
+    throw Error(ErrorKind::unavailable,
+                fmt::format("--distributed-executor-backend: {}; threads needs no MPI", why));
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+    std::istringstream stream(text);
+    std::vector<std::string> words;
+    for (std::string word; stream >> word;) words.push_back(word);
+    return words;
+}
+
+}  // namespace
+
+bool has_own_processes(RankBackend backend) {
+    return backend == RankBackend::mpi || backend == RankBackend::external;
+}
+
+std::string rank_collectives() {
+    const std::optional<FoundBackend> module = find_backend(kMpi);
+    if (!module) refuse_mpi(fmt::format("libnanovllm_{}.so is not installed", kMpi));
+    const CollectivesLibrary library = open_collectives(module->path).look();
+    if (!library.fault.empty()) refuse_mpi(library.fault);
+    return module->path;
+}
+
+RankLaunch rank_launch(const ParallelOptions& options) {
+    RankLaunch launch;
+    launch.program = find_worker_program();
+    launch.address = options.rank_address.empty() ? RankAddress{"127.0.0.1", 0}
+                                                  : parse_rank_address(options.rank_address);
+    const char* const secret = std::getenv(kRankSecretVariable);
+    if (secret != nullptr) launch.secret = secret;
+    if (options.backend == RankBackend::mpi) {
+        launch.command = words_of(options.rank_launcher);
+        if (launch.command.empty()) {
+            throw Error(ErrorKind::usage, "--rank-launcher: a command is expected");
+        }
+        if (launch.secret.empty()) launch.secret = make_rank_secret();
+        return launch;
+    }
+    if (options.rank_address.empty() || launch.secret.empty()) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--distributed-executor-backend external: ranks that others start "
+                                "need --rank-address and the environment variable {}",
+                                kRankSecretVariable));
+    }
+    return launch;
+}
+
+}  // namespace nvllm

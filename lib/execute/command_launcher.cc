@@ -1,0 +1,158 @@
+// Ranks that mpirun, srun or the like starts, or that someone else does: they come to a listener.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "kernels/error.h"
+#include "lib/base/log.h"
+#include "lib/execute/rank_launcher.h"
+#include "lib/execute/worker_service.h"
+#include "lib/parallel/rendezvous.h"
+#include "lib/system/child_process.h"
+
+namespace nvllm {
+namespace {
+
+// How long a command may take to end by itself when its ranks are told to.
+constexpr std::chrono::seconds kTimeToEnd{3};
+constexpr int kPollMs = 50;
+
+class CommandLauncher final : public RankLauncher {
+  public:
+    CommandLauncher(const RankLaunch& launch, int num_ranks)
+        : launch_(launch), num_ranks_(num_ranks), listener_(launch.address, launch.secret) {}
+    ~CommandLauncher() override { bury(false, ""); }
+
+    void start() override {
+        listener_.expect(num_ranks_);
+        {
+            const std::lock_guard lock(mutex_);
+            kill_cause_.clear();
+        }
+        if (launch_.command.empty()) {
+            log_info(fmt::format("waiting for {} ranks at {}", num_ranks_,
+                                 format_rank_address(listener_.address())));
+            return;
+        }
+        std::vector<std::string> arguments = launch_.command;
+        arguments.front() = program_path(arguments.front());
+        for (const std::string& argument :
+             {std::string("-n"), std::to_string(num_ranks_), launch_.program.string(),
+              std::string("join"), format_rank_address(listener_.address())}) {
+            arguments.push_back(argument);
+        }
+        auto process = std::make_unique<ChildProcess>(
+            arguments, std::span<const InheritedDescriptor>(), ChildSignals::left_to_parent,
+            variables());
+        const std::lock_guard lock(mutex_);
+        process_ = std::move(process);
+    }
+
+    std::optional<std::vector<OwnedDescriptor>> connected(bool wait) override {
+        while (!listener_.take()) {
+            check_running();
+            if (!wait) return std::nullopt;
+            pollfd one{listener_.descriptor(), POLLIN, 0};
+            ::poll(&one, 1, kPollMs);
+        }
+        std::vector<OwnedDescriptor> sockets = listener_.ranks();
+        const std::lock_guard lock(mutex_);
+        for (const OwnedDescriptor& socket : sockets) {
+            sockets_.emplace_back(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+        }
+        return sockets;
+    }
+
+    std::optional<int> readable_descriptor() const override { return listener_.descriptor(); }
+
+    // Ranks see that their connections end, and end with them.
+    bool kill(const std::string& cause) override {
+        const std::lock_guard lock(mutex_);
+        if (sockets_.empty() && process_ == nullptr) return false;
+        if (kill_cause_.empty()) kill_cause_ = cause;
+        shut_down();
+        return true;
+    }
+
+    RanksEnd bury(bool closed_first, const std::string& what_was_seen) override {
+        listener_.expect(0);
+        std::unique_ptr<ChildProcess> process;
+        std::string cause;
+        bool were_connected = false;
+        {
+            const std::lock_guard lock(mutex_);
+            shut_down();
+            were_connected = !sockets_.empty();
+            sockets_.clear();
+            process = std::move(process_);
+            cause = kill_cause_;
+        }
+        if (process == nullptr && !were_connected) return {};
+        RanksEnd end;
+        end.how = fmt::format("{} ranks: {}", num_ranks_, cause.empty() ? what_was_seen : cause);
+        if (process == nullptr) return end;
+        if (!process->ends_within(kTimeToEnd)) process->kill();
+        const std::string how = describe_exit(process->wait());
+        if (cause.empty()) end.how += fmt::format("; {} {}", launch_.command.front(), how);
+        // What the ranks themselves ended by is not known here.
+        end.killed_by_others = false;
+        static_cast<void>(closed_first);
+        return end;
+    }
+
+    std::optional<int> process_id() const override {
+        const std::lock_guard lock(mutex_);
+        if (process_ == nullptr) return std::nullopt;
+        return process_->id();
+    }
+
+  private:
+    // Open MPI wants to be told that it may run as root and with more ranks than cores, is not to
+    // bind ranks, which do so themselves, and hands only named variables to other machines.
+    std::vector<std::string> variables() const {
+        return {fmt::format("{}={}", kRankSecretVariable, launch_.secret),
+                "OMPI_ALLOW_RUN_AS_ROOT=1",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                "OMPI_MCA_rmaps_base_oversubscribe=1",
+                "OMPI_MCA_hwloc_base_binding_policy=none",
+                fmt::format("OMPI_MCA_mca_base_env_list={}", kRankSecretVariable),
+                "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
+                "PRTE_MCA_hwloc_default_binding_policy=none"};
+    }
+
+    void check_running() {
+        const std::lock_guard lock(mutex_);
+        if (process_ == nullptr || !process_->ends_within(std::chrono::milliseconds(0))) return;
+        const std::string how = describe_exit(process_->wait());
+        process_.reset();
+        throw Error(ErrorKind::unavailable,
+                    fmt::format("{}: {} before all {} ranks had come",
+                                fmt::join(launch_.command, " "), how, num_ranks_));
+    }
+
+    void shut_down() {
+        for (const OwnedDescriptor& socket : sockets_) ::shutdown(socket.get(), SHUT_RDWR);
+    }
+
+    RankLaunch launch_;
+    int num_ranks_;
+    RankListener listener_;
+
+    mutable std::mutex mutex_;  // of what other threads see
+    std::unique_ptr<ChildProcess> process_;
+    std::vector<OwnedDescriptor> sockets_;  // copies, to end connections by
+    std::string kill_cause_;                // empty: this process did not end them
+};
+
+}  // namespace
+
+std::unique_ptr<RankLauncher> command_launcher(const RankLaunch& launch, int num_ranks) {
+    return std::make_unique<CommandLauncher>(launch, num_ranks);
+}
+
+}  // namespace nvllm
