@@ -197,6 +197,13 @@ void check_speculation(const EngineConfig& config, const ModelMetadata& model,
                                 "states follow one draft after another: leave out tree_width",
                                 model.config.architecture));
     }
+    if (config.compute.parallel.pipeline > 1 && drafts.proposer != nullptr &&
+        !drafts.proposer->target_states().layers.empty()) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--speculative-config: {} reads hidden states of several layers, "
+                                "which --pipeline-parallel-size {} has in different ranks",
+                                drafts.setup.method, config.compute.parallel.pipeline));
+    }
     if (!config.scheduling.async_scheduling) return;
     throw Error(ErrorKind::usage,
                 "--async-scheduling plans a step before the tokens are known after which "
@@ -280,7 +287,9 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
         static_cast<int32_t>(original_context(model.rope, model.max_positions, plan.max_model_len));
     scheduler.block_bytes = plan.block_bytes();
     if (metadata.parallel.sizes.pipeline > 1) {
-        scheduler.pipeline_depth = metadata.parallel.sizes.pipeline;
+        // States are put back behind a step with drafts before another one begins.
+        const bool waits = metadata.drafts.num_states > 0;
+        scheduler.pipeline_depth = waits ? 1 : metadata.parallel.sizes.pipeline;
         return scheduler;
     }
     if (!config.scheduling.async_scheduling) return scheduler;

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <sys/wait.h>
+
+#include <csignal>
 
 #include <mutex>
 
@@ -21,6 +23,8 @@ namespace {
 // How long a command may take to end by itself when its ranks are told to.
 constexpr std::chrono::seconds kTimeToEnd{3};
 constexpr int kPollMs = 50;
+// Of a process that a signal ended.
+constexpr int kFirstSignalCode = 128;
 
 class CommandLauncher final : public RankLauncher {
   public:
@@ -97,11 +101,12 @@ class CommandLauncher final : public RankLauncher {
         end.how = fmt::format("{} ranks: {}", num_ranks_, cause.empty() ? what_was_seen : cause);
         if (process == nullptr) return end;
         if (!process->ends_within(kTimeToEnd)) process->kill();
-        const std::string how = describe_exit(process->wait());
-        if (cause.empty()) end.how += fmt::format("; {} {}", launch_.command.front(), how);
-        // What the ranks themselves ended by is not known here.
-        end.killed_by_others = false;
-        static_cast<void>(closed_first);
+        const int status = process->wait();
+        if (!cause.empty()) return end;
+        end.how += fmt::format("; {} {}", launch_.command.front(), describe_exit(status));
+        // Launchers end with a rank's own exit code, as shells have it.
+        end.killed_by_others =
+            closed_first && WIFEXITED(status) && WEXITSTATUS(status) == kFirstSignalCode + SIGKILL;
         return end;
     }
 
@@ -118,6 +123,7 @@ class CommandLauncher final : public RankLauncher {
         return {fmt::format("{}={}", kRankSecretVariable, launch_.secret),
                 "OMPI_ALLOW_RUN_AS_ROOT=1",
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                "OMPI_MCA_orte_execute_quiet=1",
                 "OMPI_MCA_rmaps_base_oversubscribe=1",
                 "OMPI_MCA_hwloc_base_binding_policy=none",
                 fmt::format("OMPI_MCA_mca_base_env_list={}", kRankSecretVariable),

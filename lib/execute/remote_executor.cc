@@ -119,7 +119,7 @@ std::optional<std::string> RemoteExecutor::check_alive() {
 }
 
 int RemoteExecutor::max_in_flight() const {
-    if (!is_one()) return setup_.ranks.sizes.pipeline;
+    if (!is_one()) return setup_.worker.num_draft_states > 0 ? 1 : setup_.ranks.sizes.pipeline;
     return setup_.model.device.module_path.empty() ? 1 : kDevicePlansInFlight;
 }
 

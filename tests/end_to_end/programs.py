@@ -18,9 +18,14 @@ SHARED = pathlib.Path(os.environ.get("NVLLM_SHARED_DATA", SOURCE.parent / "share
 TIMEOUT_S = 300
 
 
+# Whole test files run once more with options for every program: NVLLM_TEST_WITH_TENSOR_PARALLEL_SIZE=2 is --tensor-parallel-size 2.
+OPTION = "NVLLM_TEST_WITH_"
+
+
 def environment(**changes):
     """The environment without settings that a developer's shell may carry."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("NVLLM_") or k == "NVLLM_ISA"}
+    clean.update({"NVLLM_" + k.removeprefix(OPTION): v for k, v in os.environ.items() if k.startswith(OPTION)})
     clean.update(changes)
     return clean
 

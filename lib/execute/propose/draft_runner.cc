@@ -81,6 +81,9 @@ size_t DraftRunner::scratch_bytes(ModelProposer& proposer, int64_t target_hidden
 Context DraftRunner::own_context(const Context& context) {
     NVLLM_CHECK(ComputeDevice(context).is_cpu(), "drafts of a model are made on the CPU");
     Context own = context;
+    // All of the draft's model is here.
+    own.tensor_ranks = nullptr;
+    own.pipeline = nullptr;
     own.scratch = &arena_;
     return own;
 }
