@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -29,7 +30,12 @@ constexpr int kFirstSignalCode = 128;
 class CommandLauncher final : public RankLauncher {
   public:
     CommandLauncher(const RankLaunch& launch, int num_ranks)
-        : launch_(launch), num_ranks_(num_ranks), listener_(launch.address, launch.secret) {}
+        : launch_(launch),
+          num_ranks_(num_ranks),
+          listener_(launch.address, launch.secret),
+          poll_(::epoll_create1(EPOLL_CLOEXEC)) {
+        watch(listener_.descriptor());
+    }
     ~CommandLauncher() override { bury(false, ""); }
 
     void start() override {
@@ -53,6 +59,8 @@ class CommandLauncher final : public RankLauncher {
         auto process = std::make_unique<ChildProcess>(
             arguments, std::span<const InheritedDescriptor>(), ChildSignals::left_to_parent,
             variables());
+        end_of_process_ = process->readable_at_end();
+        if (end_of_process_) watch(end_of_process_.get());
         const std::lock_guard lock(mutex_);
         process_ = std::move(process);
     }
@@ -61,10 +69,11 @@ class CommandLauncher final : public RankLauncher {
         while (!listener_.take()) {
             check_running();
             if (!wait) return std::nullopt;
-            pollfd one{listener_.descriptor(), POLLIN, 0};
+            pollfd one{poll_.get(), POLLIN, 0};
             ::poll(&one, 1, kPollMs);
         }
         std::vector<OwnedDescriptor> sockets = listener_.ranks();
+        end_of_process_.reset();
         const std::lock_guard lock(mutex_);
         for (const OwnedDescriptor& socket : sockets) {
             sockets_.emplace_back(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
@@ -72,7 +81,7 @@ class CommandLauncher final : public RankLauncher {
         return sockets;
     }
 
-    std::optional<int> readable_descriptor() const override { return listener_.descriptor(); }
+    std::optional<int> readable_descriptor() const override { return poll_.get(); }
 
     // Ranks see that their connections end, and end with them.
     bool kill(const std::string& cause) override {
@@ -85,6 +94,7 @@ class CommandLauncher final : public RankLauncher {
 
     RanksEnd bury(bool closed_first, const std::string& what_was_seen) override {
         listener_.expect(0);
+        end_of_process_.reset();
         std::unique_ptr<ChildProcess> process;
         std::string cause;
         bool were_connected = false;
@@ -131,6 +141,11 @@ class CommandLauncher final : public RankLauncher {
                 "PRTE_MCA_hwloc_default_binding_policy=none"};
     }
 
+    void watch(int descriptor) {
+        epoll_event event{EPOLLIN, {}};
+        ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+    }
+
     void check_running() {
         const std::lock_guard lock(mutex_);
         if (process_ == nullptr || !process_->ends_within(std::chrono::milliseconds(0))) return;
@@ -148,6 +163,8 @@ class CommandLauncher final : public RankLauncher {
     RankLaunch launch_;
     int num_ranks_;
     RankListener listener_;
+    OwnedDescriptor end_of_process_;  // while ranks are waited for
+    OwnedDescriptor poll_;            // of both
 
     mutable std::mutex mutex_;  // of what other threads see
     std::unique_ptr<ChildProcess> process_;

@@ -138,11 +138,11 @@ StepResult RemoteExecutor::finish() {
     const BatchPlan plan = sent_plans_.front();
     await_answers();
     sent_plans_.pop_front();
-    for (const auto& rank : ranks_) {
-        if (rank.get() != &choosing_rank()) rank->answers.pop_front();
-    }
     StepResult result = std::move(choosing_rank().answers.front());
-    choosing_rank().answers.pop_front();
+    for (const auto& rank : ranks_) {
+        if (rank.get() != &choosing_rank()) result.rank_bytes += rank->answers.front().rank_bytes;
+        rank->answers.pop_front();
+    }
     try {
         check_step_result(plan, result, setup_.vocab_size);
     } catch (const Error& error) {

@@ -237,8 +237,9 @@ void fields(Archive& archive, StepExtras& extras) {
 
 template <typename Archive>
 void fields(Archive& archive, StepResult& result) {
-    auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, device] = result;
-    archive(plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, device);
+    auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, rank_bytes, device] =
+        result;
+    archive(plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, rank_bytes, device);
 }
 
 template <typename Archive>

@@ -235,6 +235,8 @@ StepResult Worker::finish() {
     } else {
         step.done.await();
     }
+    step.result.rank_bytes = bytes_sent() - counted_bytes_;
+    counted_bytes_ += step.result.rank_bytes;
     if (!role_.chooses) {
         StepResult done = std::move(step.result);
         done.sequences.clear();

@@ -58,8 +58,6 @@ class Worker {
     // What the choosing rank's finish() gave for the oldest step that was not settled. REQUIRES:
     // this rank does not choose; its own finish() of the step was called.
     void settle(const StepResult& result);
-    // Bytes that this rank has sent to others since it was made.
-    uint64_t bytes_sent() const { return role_.groups == nullptr ? 0 : role_.groups->bytes_sent(); }
     // Both.
     StepResult execute(const BatchPlan& plan) {
         begin(plan);
@@ -80,6 +78,8 @@ class Worker {
     static size_t scratch_bytes(Model& model, const LargestStep& step);
 
   private:
+    // Bytes that this rank has sent to others since it was made.
+    uint64_t bytes_sent() const { return role_.groups == nullptr ? 0 : role_.groups->bytes_sent(); }
     // The front of `free_`, emptied.
     StepInFlight& next_step();
     Context make_context();
@@ -110,6 +110,7 @@ class Worker {
     std::optional<DraftRunner> drafts_;
     std::deque<std::unique_ptr<StepInFlight>> in_flight_;  // oldest first
     std::deque<std::unique_ptr<StepInFlight>> free_;       // kept for their memory
+    uint64_t counted_bytes_ = 0;  // of bytes_sent(), in results
     std::deque<BatchPlan> unsettled_;  // with drafts, of a rank that does not choose
 };
 

@@ -70,6 +70,7 @@ struct StepResult {
     uint64_t swapped_bytes = 0;           // copied to and from host memory
     double swap_ms = 0.0;                 // by that
     double draft_ms = 0.0;                // that the drafts of the next step took
+    uint64_t rank_bytes = 0;              // that ranks sent to each other
     DeviceCounts device = {};
 };
 

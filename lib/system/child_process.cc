@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,6 +136,10 @@ ChildProcess::~ChildProcess() {
 void ChildProcess::kill() noexcept {
     const std::lock_guard lock(mutex_);
     if (!reaped_) ::kill(id_, SIGKILL);
+}
+
+OwnedDescriptor ChildProcess::readable_at_end() const {
+    return OwnedDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, id_, 0)));
 }
 
 bool ChildProcess::ends_within(std::chrono::milliseconds time) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/owned_descriptor.h"
+
 namespace nvllm {
 
 // A descriptor of this process under the number the child knows it by.
@@ -44,6 +46,8 @@ class ChildProcess {
     pid_t id() const { return id_; }
     // SIGKILL; nothing when it was waited for already. Any thread.
     void kill() noexcept;
+    // Readable when it has ended; empty where the system has none of these.
+    OwnedDescriptor readable_at_end() const;
     // Whether it has ended within that time.
     bool ends_within(std::chrono::milliseconds time);
     // Blocks until it has ended; its status as of waitpid(). Safe to repeat, on one thread.

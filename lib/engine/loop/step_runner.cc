@@ -113,6 +113,7 @@ void StepRunner::conclude(InFlight& step, const std::optional<StepResult>& resul
         record.swapped_bytes = result->swapped_bytes;
         record.swap_ms = result->swap_ms;
         record.draft_ms = result->draft_ms;
+        record.rank_bytes = result->rank_bytes;
         for (const StepExtras& extras : result->extras) {
             record.num_proposed += extras.next_drafts.size();
         }

@@ -158,6 +158,8 @@ CacheFamilies::CacheFamilies(MetricsRegistry& registry)
                                    "Sequences that gave way for want of blocks.", {kModel})),
       swapped_bytes(registry.counter("nvllm_swapped_bytes_total",
                                      "Bytes copied to and from host memory.", {kModel})),
+      rank_bytes(registry.counter("nvllm_rank_bytes_total",
+                                  "Bytes that ranks of a model sent to each other.", {kModel})),
       device_sampled(registry.counter("nvllm_device_sampled_tokens_total",
                                       "Tokens that were chosen where the logits lay.", {kModel})),
       graph_captures(registry.counter("nvllm_graph_captures_total",

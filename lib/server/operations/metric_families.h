@@ -100,6 +100,7 @@ struct CacheFamilies {
     CounterFamily& evictions;
     CounterFamily& preemptions;
     CounterFamily& swapped_bytes;
+    CounterFamily& rank_bytes;
     CounterFamily& device_sampled;
     CounterFamily& graph_captures;
     CounterFamily& graph_launches;

@@ -54,6 +54,7 @@ ModelMetrics::ModelMetrics(const std::string& name, ModelFamilies& families, Vll
       computed_prompt_tokens_(families.prompt_token_sources.with({name, "local_compute"})),
       generated_tokens_(families.generated_tokens.with({name})),
       swapped_bytes_(families.swapped_bytes.with({name})),
+      rank_bytes_(families.rank_bytes.with({name})),
       device_resets_(families.device_resets.with({name})),
       first_token_(families.first_token.with({name})),
       inter_token_(families.inter_token.with({name})),
@@ -94,6 +95,7 @@ void ModelMetrics::observe_step(const StepRecord& step) {
     step_tokens_.observe(step.num_tokens);
     batch_size_.observe(step.num_sequences);
     if (step.swapped_bytes > 0) swapped_bytes_.add(step.swapped_bytes);
+    if (step.rank_bytes > 0) rank_bytes_.add(step.rank_bytes);
 }
 
 void ModelMetrics::rejected(std::string_view reason) {

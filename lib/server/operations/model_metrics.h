@@ -132,6 +132,7 @@ class ModelMetrics {
     Counter& computed_prompt_tokens_;
     Counter& generated_tokens_;
     Counter& swapped_bytes_;
+    Counter& rank_bytes_;
     Counter& device_resets_;
     Histogram& first_token_;
     Histogram& inter_token_;
