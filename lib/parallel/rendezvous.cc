@@ -22,14 +22,11 @@
 #include "kernels/error.h"
 #include "lib/base/log.h"
 #include "lib/base/option_values.h"
+#include "lib/parallel/rank_greeting.h"
 
 namespace nvllm {
 namespace {
 
-constexpr uint32_t kVersion = 1;
-constexpr std::array<char, 8> kMagic = {'N', 'V', 'L', 'L', 'M', 'R', 'N', 'K'};
-constexpr size_t kHeadBytes = kMagic.size() + 4 * sizeof(uint32_t);
-constexpr size_t kMaxSecretBytes = 256;
 // Callers that have not said who they are, at one time, and how long each may take.
 constexpr size_t kMaxCallers = 64;
 constexpr std::chrono::seconds kPatience{5};
@@ -66,35 +63,8 @@ uint16_t port_of(int socket) {
                : ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);
 }
 
-uint32_t number_at(const std::vector<uint8_t>& bytes, size_t index) {
-    uint32_t number = 0;
-    std::memcpy(&number, bytes.data() + kMagic.size() + index * sizeof(number), sizeof(number));
-    return number;
-}
-
-// In a time that does not tell how much of it is right.
-bool is_equal(const uint8_t* given, const std::string& secret) {
-    unsigned difference = 0;
-    for (size_t i = 0; i < secret.size(); ++i) {
-        difference |= static_cast<unsigned>(given[i] ^ static_cast<uint8_t>(secret[i]));
-    }
-    return difference == 0;
-}
-
 void set_option(int socket, int level, int option, int value) {
     ::setsockopt(socket, level, option, &value, sizeof(value));
-}
-
-std::vector<uint8_t> greeting(const std::string& secret, int rank, int num_ranks) {
-    std::vector<uint8_t> bytes(kMagic.begin(), kMagic.end());
-    for (const uint32_t number : {kVersion, static_cast<uint32_t>(rank),
-                                  static_cast<uint32_t>(num_ranks),
-                                  static_cast<uint32_t>(secret.size())}) {
-        const auto* const raw = reinterpret_cast<const uint8_t*>(&number);
-        bytes.insert(bytes.end(), raw, raw + sizeof(number));
-    }
-    bytes.insert(bytes.end(), secret.begin(), secret.end());
-    return bytes;
 }
 
 // Empty: none of the addresses answers.
@@ -199,37 +169,30 @@ void RankListener::accept_callers() {
 }
 
 bool RankListener::hear(Caller& caller) {
-    std::vector<uint8_t>& said = caller.said;
-    size_t wanted = kHeadBytes;
-    while (true) {
-        if (said.size() == kHeadBytes) {
-            const bool is_known = std::memcmp(said.data(), kMagic.data(), kMagic.size()) == 0 &&
-                                  number_at(said, 0) == kVersion;
-            if (!is_known || number_at(said, 3) != secret_.size()) return false;
-            wanted = kHeadBytes + secret_.size();
-        }
-        if (said.size() > kHeadBytes) wanted = kHeadBytes + secret_.size();
-        if (said.size() == kHeadBytes + secret_.size()) break;
-        std::array<uint8_t, kHeadBytes + kMaxSecretBytes> bytes{};
+    RankGreeting greeting;
+    Heard heard = read_greeting(caller.said, secret_, greeting);
+    while (heard == Heard::part) {
+        std::array<uint8_t, 512> bytes{};
+        const size_t rest = greeting_bytes(secret_) - caller.said.size();
         const ssize_t count =
-            ::recv(caller.socket.get(), bytes.data(), wanted - said.size(), 0);
+            ::recv(caller.socket.get(), bytes.data(), std::min(rest, bytes.size()), 0);
         if (count < 0) return errno == EAGAIN || errno == EINTR;
         if (count == 0) return false;
-        said.insert(said.end(), bytes.begin(), bytes.begin() + count);
+        caller.said.insert(caller.said.end(), bytes.begin(), bytes.begin() + count);
+        heard = read_greeting(caller.said, secret_, greeting);
     }
-    const size_t rank = number_at(said, 1);
-    if (!is_equal(said.data() + kHeadBytes, secret_) || rank >= ranks_.size() || ranks_[rank]) {
+    if (heard == Heard::wrong || greeting.rank >= ranks_.size() || ranks_[greeting.rank]) {
         return false;
     }
-    if (number_at(said, 2) != ranks_.size()) {
-        log_warning(fmt::format("a rank of {} came, where {} are expected", number_at(said, 2),
+    if (greeting.num_ranks != ranks_.size()) {
+        log_warning(fmt::format("a rank of {} came, where {} are expected", greeting.num_ranks,
                                 ranks_.size()));
         return false;
     }
     ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, caller.socket.get(), nullptr);
     ::fcntl(caller.socket.get(), F_SETFL, 0);
     notice_lost_peer(caller.socket.get());
-    ranks_[rank] = std::move(caller.socket);
+    ranks_[greeting.rank] = std::move(caller.socket);
     return false;
 }
 
@@ -247,7 +210,8 @@ OwnedDescriptor join_as_rank(const RankAddress& address, const std::string& secr
         socket = try_to_connect(address);
     }
     notice_lost_peer(socket.get());
-    const std::vector<uint8_t> bytes = greeting(secret, rank, num_ranks);
+    const std::vector<uint8_t> bytes = write_greeting(
+        {static_cast<uint32_t>(rank), static_cast<uint32_t>(num_ranks)}, secret);
     if (::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(bytes.size())) {
         fail(fmt::format("{}: the connection ended", format_rank_address(address)));

@@ -142,3 +142,45 @@ TEST_CASE("embedding widens and scales rows of the table") {
         }
     });
 }
+
+TEST_CASE("embedding of a part of a table gives zeros for rows of the others") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa) {
+        constexpr int64_t kHidden = 9;
+        Buffer table(DType::bf16, testing::Random(7).values(4 * kHidden));
+        std::vector<int32_t> ids = {7, 8, 11, 12, 0};
+        std::vector<float> out(5 * kHidden, 3.0f);
+        ops::embedding(machine.context(), table.view({4, kHidden}), testing::view(ids, {5}), 0.5f,
+                       testing::view(out, {5, kHidden}), {8, true});
+        for (int64_t t = 0; t < 5; ++t) {
+            const int64_t row = ids[static_cast<size_t>(t)] - 8;
+            for (int64_t i = 0; i < kHidden; ++i) {
+                const float expected =
+                    row >= 0 && row < 4 ? table[row * kHidden + i] * 0.5f : 0.0f;
+                REQUIRE(out[static_cast<size_t>(t * kHidden + i)] == expected);
+            }
+        }
+    });
+}
+
+TEST_CASE("row_maxima finds the largest magnitude of each row, and what is no number") {
+    testing::Machine machine;
+    testing::for_each_isa([&](cpu::Isa) {
+        for (const int64_t width : {1, 7, 16, 100}) {
+            const int64_t stride = width + 3;
+            std::vector<float> x = testing::Random(8).values(4 * stride, 5.0f);
+            x[static_cast<size_t>(3 * stride + width / 2)] = NAN;
+            std::vector<float> out(4);
+            TensorView rows = testing::view(x, {4, stride});
+            ops::row_maxima(machine.context(), rows.columns(0, width), testing::view(out, {4}));
+            for (int64_t t = 0; t < 3; ++t) {
+                float largest = 0.0f;
+                for (int64_t i = 0; i < width; ++i) {
+                    largest = std::max(largest, std::abs(x[static_cast<size_t>(t * stride + i)]));
+                }
+                REQUIRE(out[static_cast<size_t>(t)] == largest);
+            }
+            REQUIRE(std::isnan(out[3]));
+        }
+    });
+}

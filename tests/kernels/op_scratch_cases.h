@@ -148,6 +148,10 @@ inline void scale_rows(Operands& given) {
     ops::scale_rows(given.context(), given.zeros(DType::f32, {kTokens}),
                     given.activations({kTokens, kWidth}));
 }
+inline void row_maxima(Operands& given) {
+    ops::row_maxima(given.context(), given.activations({kTokens, kWidth}),
+                    given.zeros(DType::f32, {kTokens}));
+}
 inline void gather_rows(Operands& given) {
     ops::gather_rows(given.context(), given.activations({kTokens, kWidth}), given.ints({0, 1}),
                      given.activations({2, kWidth}));

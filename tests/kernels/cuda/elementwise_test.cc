@@ -95,3 +95,38 @@ TEST_CASE("cuda: rows of a table, and NaN where there is none") {
         }
     }
 }
+
+TEST_CASE("cuda: rows of a part of a table, and zeros for rows of the others") {
+    testing::Machine machine(1);
+    for (const int64_t hidden : {8, 19}) {
+        Buffer table(DType::bf16, testing::Random(8).values(5 * hidden));
+        std::vector<int32_t> ids{9, 10, 14, 15};
+        Buffer out(DType::bf16, 4 * hidden);
+        cuda::embedding(machine.context(), table.view({5, hidden}), testing::view(ids, {4}), 2.0f,
+                        out.view({4, hidden}), {10, true});
+        CHECK(testing::matches(out, DType::bf16, 0, [&](int64_t i) -> double {
+            const int64_t row = ids[static_cast<size_t>(i / hidden)] - 10;
+            return row >= 0 && row < 5 ? 2.0 * table[row * hidden + i % hidden] : 0.0;
+        }));
+    }
+}
+
+TEST_CASE("cuda: the largest magnitude of each row, and what is no number") {
+    testing::Machine machine(1);
+    for (const DType dtype : testing::kFloatTypes) {
+        for (const int64_t width : {1, 19, 2049, 5000}) {
+            Buffer x(dtype, testing::Random(9).values(3 * width, 5.0f));
+            x.set(2 * width + width / 2, NAN);
+            std::vector<float> out(3);
+            cuda::row_maxima(machine.context(), x.view({3, width}), testing::view(out, {3}));
+            for (int64_t row = 0; row < 2; ++row) {
+                float largest = 0.0f;
+                for (int64_t i = 0; i < width; ++i) {
+                    largest = std::max(largest, std::abs(static_cast<float>(x[row * width + i])));
+                }
+                CHECK(out[static_cast<size_t>(row)] == largest);
+            }
+            CHECK(std::isnan(out[2]));
+        }
+    }
+}

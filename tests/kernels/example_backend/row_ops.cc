@@ -118,10 +118,12 @@ void convert(const Context&, const ConstTensorView& x, const TensorView& out) {
 }
 
 void embedding(const Context&, const ConstTensorView& table, const ConstTensorView& ids,
-               float scale, const TensorView& out) {
+               float scale, const TensorView& out, const nvllm::ops::TableRows& rows) {
     for (int64_t row = 0; row < out.dim(0); ++row) {
+        const int64_t id = index_at(ids, row) - rows.first;
+        const bool exists = id >= 0 && id < table.dim(0);
         for (int64_t i = 0; i < out.dim(1); ++i) {
-            set(out, {row, i}, get(table, {index_at(ids, row), i}) * scale);
+            set(out, {row, i}, exists ? get(table, {id, i}) * scale : 0.0f);
         }
     }
 }

@@ -122,3 +122,38 @@ TEST_CASE("slices of ranks cover all values once") {
         }
     }
 }
+
+TEST_CASE("a rank counts what others read of it") {
+    const auto sent_by = [](const RankGroup& group) {
+        std::vector<float> values(12);
+        const TensorView view = testing::view(values, {12});
+        group.all_reduce(nullptr, view);
+        uint64_t expected = 2 * 2 * 12 / 3 * sizeof(float);  // 2 (N - 1) / N of the values
+        bool is_right = group.bytes_sent() == expected;
+        std::vector<float> gathered(36);
+        group.all_gather(nullptr, view, testing::view(gathered, {3, 12}));
+        expected += 2 * sizeof(float) * 12;
+        is_right = is_right && group.bytes_sent() == expected;
+        group.broadcast(nullptr, view, 1);
+        if (group.rank() == 1) expected += 2 * sizeof(float) * 12;
+        is_right = is_right && group.bytes_sent() == expected;
+        return is_right ? std::string() : std::to_string(group.bytes_sent());
+    };
+    for (const std::string& wrong : run_ranks(3, sent_by)) CHECK(wrong == "");
+}
+
+TEST_CASE("ranks that wait for one that cannot join get an error") {
+    const CollectivesTable& table = thread_collectives();
+    const GroupId id = table.make_id();
+    std::string said;
+    std::thread waiting([&] {
+        try {
+            const RankGroup group(table, {.id = id, .rank = 0, .num_ranks = 2});
+        } catch (const Error& error) {
+            said = error.what();
+        }
+    });
+    abandon_thread_group(id);
+    waiting.join();
+    CHECK(said.find("has left") != std::string::npos);
+}

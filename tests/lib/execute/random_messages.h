@@ -55,6 +55,10 @@ class RandomFields {
         fill(pair.first);
         fill(pair.second);
     }
+    template <typename T, size_t N>
+    void fill(std::array<T, N>& values) {
+        for (T& value : values) fill(value);
+    }
     template <typename T>
     void fill(std::vector<T>& values) {
         values.resize(draw(5));

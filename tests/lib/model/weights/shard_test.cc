@@ -129,7 +129,7 @@ struct Stored {
     }
 };
 
-LinearSpec spec(ShardAxis axis, std::vector<int64_t> pieces = {}) {
+LinearSpec spec(ShardAxis axis, std::vector<ShardPiece> pieces = {}) {
     return {"a", kIn, kOut, false, axis, std::move(pieces)};
 }
 
@@ -137,16 +137,18 @@ LinearSpec spec(ShardAxis axis, std::vector<int64_t> pieces = {}) {
 std::vector<int64_t> indices_in_whole(const LinearSpec& slice) {
     const LinearSpec whole = slice.whole();
     const bool is_output = slice.axis == ShardAxis::output;
-    std::vector<int64_t> pieces = {is_output ? whole.out : whole.in};
+    std::vector<ShardPiece> pieces = {is_output ? whole.out : whole.in};
     if (is_output && !slice.pieces.empty()) pieces = slice.pieces;
     std::vector<int64_t> indices;
     int64_t begin = 0;
-    for (const int64_t piece : pieces) {
-        const int64_t count = piece / slice.shard.ranks;
-        for (int64_t i = 0; i < count; ++i) {
-            indices.push_back(begin + slice.shard.rank * count + i);
-        }
-        begin += piece;
+    for (const ShardPiece& piece : pieces) {
+        // Where ranks are more than units, neighbours have the same one.
+        const int64_t shares = piece.repeats ? std::min<int64_t>(piece.units, slice.shard.ranks)
+                                             : slice.shard.ranks;
+        const int64_t count = piece.size / shares;
+        const int64_t share = slice.shard.rank / (slice.shard.ranks / shares);
+        for (int64_t i = 0; i < count; ++i) indices.push_back(begin + share * count + i);
+        begin += piece.size;
     }
     return indices;
 }
@@ -184,6 +186,8 @@ void check_slices(WeightSource& source, const LinearSpec& linear) {
 void check_both_axes(WeightSource& source) {
     check_slices(source, spec(ShardAxis::output));
     check_slices(source, spec(ShardAxis::output, {256, 128, 128}));
+    // Heads of 64: eight of queries, and two of keys and values that four ranks share.
+    check_slices(source, spec(ShardAxis::output, {{256, 4}, {128, 2, true}, {128, 2, true}}));
     check_slices(source, spec(ShardAxis::input));
 }
 

@@ -1,0 +1,46 @@
+// Which ranks are whose neighbours.
+#include "lib/parallel/rank_groups.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "kernels/host/thread_collectives.h"
+
+using namespace nvllm;
+
+TEST_CASE("ranks of a stage sum together, and stages hand on") {
+    const ParallelSizes sizes{.tensor = 2, .pipeline = 3};
+    CHECK(sizes.num_ranks() == 6);
+    CHECK(sizes.choosing_rank() == 4);
+    RankSetup setup;
+    setup.sizes = sizes;
+    setup.group_ids = make_group_ids(thread_collectives(), sizes);
+    std::vector<float> sums(6), received(6, -1.0f);
+    std::vector<std::thread> threads;
+    for (int32_t rank = 0; rank < 6; ++rank) {
+        threads.emplace_back([&, rank, own = setup]() mutable {
+            own.rank = rank;
+            const RankGroups groups(own, 0, 0);
+            float value = static_cast<float>(rank);
+            const TensorView view(&value, DType::f32, {1});
+            groups.tensor()->all_reduce(nullptr, view);
+            sums[static_cast<size_t>(rank)] = value;
+            const PipelineLink& link = *groups.pipeline();
+            const TensorView from_before(&received[static_cast<size_t>(rank)], DType::f32, {1});
+            if (link.previous) link.ranks->receive(nullptr, from_before, *link.previous);
+            if (link.next) link.ranks->send(nullptr, view, *link.next);
+            CHECK(groups.bytes_sent() > 0);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(sums == std::vector<float>{1, 1, 5, 5, 9, 9});
+    CHECK(received == std::vector<float>{-1, -1, 1, 1, 5, 5});
+}
+
+TEST_CASE("a rank alone joins nothing") {
+    const RankGroups groups({}, 0, 0);
+    CHECK(groups.tensor() == nullptr);
+    CHECK(groups.pipeline() == nullptr);
+    CHECK(groups.bytes_sent() == 0);
+}
