@@ -206,8 +206,7 @@ void all_reduce(CollectiveGroup group, void*, DType dtype, void* values, int64_t
     sum_in_rank_order(dtype, inputs, all, slice.first, slice.count);
     // Its values outside its slice to those that sum them, and its sums to all.
     member.bytes_sent +=
-        static_cast<uint64_t>(count - slice.count +
-                              slice.count * (member.shared->num_ranks - 1)) *
+        static_cast<uint64_t>(count - slice.count + slice.count * (member.shared->num_ranks - 1)) *
         dtype_bytes(dtype);
     member.finish();
 }
@@ -256,7 +255,7 @@ uint64_t bytes_sent(CollectiveGroup group) { return member_of(group).bytes_sent;
 
 }  // namespace
 
-// A group that nobody has joined yet is left to be found abandoned, with any number of ranks.
+// A group that has no member yet is left to be found abandoned, with any number of ranks.
 void abandon_thread_group(const GroupId& id) {
     FormingGroups& forming = forming_groups();
     const std::lock_guard lock(forming.mutex);

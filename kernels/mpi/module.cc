@@ -162,9 +162,9 @@ CollectiveGroup join(const GroupSetup& setup) {
         for (int member = 0; member < num_ranks; ++member) group->members.push_back(member);
     }
     if (std::ssize(group->members) != setup.num_ranks) {
-        refuse_rank(rank, num_ranks,
-                    "rank " + std::to_string(setup.rank) + " of " +
-                        std::to_string(setup.num_ranks));
+        refuse_rank(
+            rank, num_ranks,
+            "rank " + std::to_string(setup.rank) + " of " + std::to_string(setup.num_ranks));
     }
     if (group->world_rank(setup.rank) != rank) {
         refuse_rank(rank, num_ranks, "rank " + std::to_string(group->world_rank(setup.rank)));
@@ -195,8 +195,8 @@ void fetch_slices(Group& group, const std::byte* values, int64_t count, size_t v
     std::byte* const slices = group.slices.data();
     if (own > 0) std::memcpy(row(slices, group.rank, share), begin_of(group.rank), own);
     for_each_pair(group, [&](int to_rank, int from_rank) {
-        exchange(group, begin_of(to_rank), bytes_of(to_rank), to_rank, row(slices, from_rank, share), own,
-                 from_rank, share);
+        exchange(group, begin_of(to_rank), bytes_of(to_rank), to_rank,
+                 row(slices, from_rank, share), own, from_rank, share);
     });
 }
 
@@ -236,8 +236,8 @@ void all_gather(CollectiveGroup handle, void*, const void* from, void* to, size_
     Group& group = group_of(handle);
     if (bytes > 0) std::memmove(row(to, group.rank, bytes), from, bytes);
     for_each_pair(group, [&](int to_rank, int from_rank) {
-        exchange(group, row(to, group.rank, bytes), bytes, to_rank, row(to, from_rank, bytes), bytes,
-                 from_rank, bytes);
+        exchange(group, row(to, group.rank, bytes), bytes, to_rank, row(to, from_rank, bytes),
+                 bytes, from_rank, bytes);
     });
 }
 

@@ -21,9 +21,9 @@ void gather_columns(const Context& context, const ConstTensorView& x, const Tens
     const int64_t rows = x.dim(0);
     const int64_t width = x.dim(1);
     const int64_t ranks = out.dim(1) / width;
-    NVLLM_CHECK(x.contiguous() && x.dtype == out.dtype && out.dim(0) == rows &&
-                    out.dim(1) == ranks * width,
-                "gather_columns: " + x.describe() + " of some ranks to " + out.describe());
+    NVLLM_CHECK(
+        x.contiguous() && x.dtype == out.dtype && out.dim(0) == rows && out.dim(1) == ranks * width,
+        "gather_columns: " + x.describe() + " of some ranks to " + out.describe());
     const ScratchArena::Scope scope(*context.scratch);
     const ViewLayout layout = ViewLayout::dense(x.dtype, {ranks, rows, width}, context.device);
     const TensorView gathered(

@@ -74,8 +74,8 @@ struct ComputeOptions {
     int32_t max_cuda_graph_size = 256;  // sequences in a step that runs as a graph
     WorkerConfig worker;                // sizes: from the memory plan and the scheduler's options
     ParallelOptions parallel;
-    PlacementOptions placement;         // mask: from cpu_mask
-    std::optional<CpuMask> cpu_mask;    // empty: threads are not bound to a processor
+    PlacementOptions placement;       // mask: from cpu_mask
+    std::optional<CpuMask> cpu_mask;  // empty: threads are not bound to a processor
     Isolation isolation = Isolation::thread;
     // Seconds that a step may take. After that a worker process is killed and started again; an
     // engine without a worker process is reported as stalled. 0: no limit.

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lib/engine/engine_config.h"
-#include "lib/execute/rank_launcher.h"
+#include "lib/execute/ranks/rank_launcher.h"
 
 namespace nvllm {
 

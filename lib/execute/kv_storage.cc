@@ -106,6 +106,7 @@ std::array<int64_t, 3> KvStorage::keys_of(const CacheLayout& group, int32_t bloc
 std::vector<KvLayer> KvStorage::layers_of(const std::vector<CacheLayout>& groups,
                                           int32_t block_size) const {
     std::vector<KvLayer> layers(num_cached_layers(groups));
+    for (KvLayer& layer : layers) layer.group = -1;  // until it is found in one
     for (size_t g = 0; g < groups.size(); ++g) {
         const CacheLayout& group = groups[g];
         const TensorView pool = pools_[g].mutable_view();

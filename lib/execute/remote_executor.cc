@@ -40,8 +40,7 @@ RemoteExecutor::~RemoteExecutor() { bury(false, ""); }
 void RemoteExecutor::start() {
     bury(false, "");
     if (!is_one()) {
-        setup_.ranks.group_ids =
-            make_group_ids(collectives_of(setup_.ranks), setup_.ranks.sizes);
+        setup_.ranks.group_ids = make_group_ids(collectives_of(setup_.ranks), setup_.ranks.sizes);
     }
     launcher_->start();
     is_started_ = true;
@@ -74,7 +73,9 @@ std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
         if (!rank->ready) starting.push_back(rank.get());
     }
     while (!starting.empty()) {
-        const auto has_news = [](const Rank* rank) { return is_readable(rank->channel.descriptor()); };
+        const auto has_news = [](const Rank* rank) {
+            return is_readable(rank->channel.descriptor());
+        };
         if (!wait && std::ranges::none_of(starting, has_news)) return std::nullopt;
         Rank& rank = await_any(starting);
         receive_ready(rank);
@@ -111,8 +112,7 @@ std::optional<std::string> RemoteExecutor::check_alive() {
     for (const auto& rank : ranks_) {
         if (!is_readable(rank->channel.descriptor())) continue;
         uint8_t byte = 0;
-        const ssize_t count =
-            ::recv(rank->channel.descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        const ssize_t count = ::recv(rank->channel.descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         return count > 0 ? bury(false, "spoke without being asked").how : bury(true, kClosed).how;
     }
     return std::nullopt;

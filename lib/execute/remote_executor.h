@@ -1,5 +1,5 @@
-// The worker as ranks that are spoken to over sockets: in processes of their own, which are killed and
-// started again, or in threads of this one.
+// The worker as ranks that are spoken to over sockets: in processes of their own, which are killed
+// and started again, or in threads of this one.
 //
 // Every rank gets every plan. The one that chooses tokens answers with the result, of which the
 // others are told before the next plan; each of them answers that it has computed. When one rank is
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/execute/frame_channel.h"
-#include "lib/execute/rank_launcher.h"
+#include "lib/execute/ranks/rank_launcher.h"
 #include "lib/execute/step_executor.h"
 
 namespace nvllm {
@@ -47,7 +47,9 @@ class RemoteExecutor : public StepExecutor {
     };
 
     bool is_one() const { return setup_.ranks.is_alone(); }
-    Rank& choosing_rank() { return *ranks_[static_cast<size_t>(setup_.ranks.sizes.choosing_rank())]; }
+    Rank& choosing_rank() {
+        return *ranks_[static_cast<size_t>(setup_.ranks.sizes.choosing_rank())];
+    }
     // Takes the sockets when all ranks are there, and sends each its setup.
     bool connect(bool wait);
     void receive_ready(Rank& rank);

@@ -83,8 +83,8 @@ class Worker {
     // The front of `free_`, emptied.
     StepInFlight& next_step();
     Context make_context();
-    // Keys and values of accepted drafts go to the slots of their positions. `rows`: of the accepted
-    // drafts, as DraftPath has them.
+    // Keys and values of accepted drafts go to the slots of their positions. `rows`: of the
+    // accepted drafts, as DraftPath has them.
     void move_accepted(const Context& context, const PlanEntry& entry, int32_t num_drafts,
                        std::span<const int32_t> rows);
     void compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
@@ -110,7 +110,7 @@ class Worker {
     std::optional<DraftRunner> drafts_;
     std::deque<std::unique_ptr<StepInFlight>> in_flight_;  // oldest first
     std::deque<std::unique_ptr<StepInFlight>> free_;       // kept for their memory
-    uint64_t counted_bytes_ = 0;  // of bytes_sent(), in results
+    uint64_t counted_bytes_ = 0;                           // of bytes_sent(), in results
     std::deque<BatchPlan> unsettled_;  // with drafts, of a rank that does not choose
 };
 

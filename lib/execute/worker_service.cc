@@ -147,9 +147,8 @@ int serve_plans(std::vector<OwnedDescriptor> sockets) {
     if (sockets.size() == 1) return serve_plans(std::move(sockets.front()));
     std::vector<std::thread> others;
     for (size_t rank = 1; rank < sockets.size(); ++rank) {
-        others.push_back(start_thread([socket = std::move(sockets[rank])]() mutable {
-            serve_until_end(std::move(socket));
-        }));
+        others.push_back(start_thread(
+            [socket = std::move(sockets[rank])]() mutable { serve_until_end(std::move(socket)); }));
     }
     serve_until_end(std::move(sockets.front()));
     return 0;
@@ -176,9 +175,8 @@ RankAddress address_of(const std::string& text, const LaunchedRank& launched) {
     RankAddress address = parse_rank_address(text);
     if (address.host.empty()) address.host = launched.leader_address;
     if (!address.host.empty()) return address;
-    throw Error(ErrorKind::usage,
-                fmt::format("{}: {} names no host to join; HOST:PORT is expected", text,
-                            launched.launcher));
+    throw Error(ErrorKind::usage, fmt::format("{}: {} names no host to join; HOST:PORT is expected",
+                                              text, launched.launcher));
 }
 
 }  // namespace
@@ -197,9 +195,8 @@ int join_and_serve(const std::string& address) {
                                 "that they join",
                                 kRankSecretVariable));
     }
-    OwnedDescriptor socket =
-        join_as_rank(address_of(address, *launched), secret, launched->rank, launched->num_ranks,
-                     kPatienceToJoin);
+    OwnedDescriptor socket = join_as_rank(address_of(address, *launched), secret, launched->rank,
+                                          launched->num_ranks, kPatienceToJoin);
     end_with_connection(socket.get());
     return serve(Service(std::move(socket), launched));
 }

@@ -26,7 +26,8 @@ int serve_plans(std::vector<OwnedDescriptor> sockets);
 
 // Joins as the rank that the launcher's variables name, and serves as one of the program's threads;
 // when the other end is gone this process ends, whatever it waits for. `address`: HOST:PORT, or
-// :PORT where the launcher names the host. Throws usage, unavailable, and what serve_plans() throws.
+// :PORT where the launcher names the host. Throws usage, unavailable, and what serve_plans()
+// throws.
 int join_and_serve(const std::string& address);
 
 }  // namespace nvllm

@@ -85,9 +85,8 @@ WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
     // What is cached in addition to each block's own has a number above all blocks'.
     const int32_t num_blocks = stages.back().first_block + stages.back().num_blocks;
     for (CacheLayout& group : own.kv_groups) {
-        std::erase_if(group.layers, [&](int32_t layer) {
-            return !own.model.part.has_block(layer % num_blocks);
-        });
+        std::erase_if(group.layers,
+                      [&](int32_t layer) { return !own.model.part.has_block(layer % num_blocks); });
     }
     return own;
 }

@@ -76,7 +76,7 @@ struct ModelMetadata {
     int num_threads = 1;
     std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
     WeightSource::QuantizedLinears quantized_linears;        // how they will run here
-    std::string weights_note;  // modules that are stored and not used; empty: none
+    std::string weights_note;                // modules that are stored and not used; empty: none
     std::vector<std::string> uncut_modules;  // that each rank has all of, and why
 };
 

@@ -71,7 +71,7 @@ struct KvLayer {
     // Of a layer with states, which has nothing of the above: float32 [slots, values of a state],
     // slots with gaps between them.
     TensorView state;
-    int32_t group = -1;  // -1: the layer is in none here
+    int32_t group = 0;  // -1: the layer is in none here
 };
 
 // Where the batch's keys and values are, for one cache group. Of a group with states the first

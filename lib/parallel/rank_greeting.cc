@@ -30,8 +30,8 @@ bool is_equal(std::span<const uint8_t> given, const std::string& secret) {
 
 std::vector<uint8_t> write_greeting(const RankGreeting& greeting, const std::string& secret) {
     std::vector<uint8_t> bytes(kMagic.begin(), kMagic.end());
-    for (const uint32_t number : {kVersion, greeting.rank, greeting.num_ranks,
-                                  static_cast<uint32_t>(secret.size())}) {
+    for (const uint32_t number :
+         {kVersion, greeting.rank, greeting.num_ranks, static_cast<uint32_t>(secret.size())}) {
         const auto* const raw = reinterpret_cast<const uint8_t*>(&number);
         bytes.insert(bytes.end(), raw, raw + sizeof(number));
     }

@@ -84,9 +84,8 @@ RankAddress parse_rank_address(const std::string& text) {
     const size_t colon = text.rfind(':');
     const std::string host = text.substr(0, colon);
     const bool is_bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-    const auto port = colon == std::string::npos
-                          ? std::nullopt
-                          : parse_integer<uint16_t>(text.substr(colon + 1));
+    const auto port =
+        colon == std::string::npos ? std::nullopt : parse_integer<uint16_t>(text.substr(colon + 1));
     if (!port || (!is_bracketed && host.find(':') != std::string::npos)) {
         throw Error(ErrorKind::usage,
                     fmt::format("{}: HOST:PORT is expected, such as node1:5000", text));
@@ -123,14 +122,13 @@ void notice_lost_peer(int socket) {
 RankListener::RankListener(const RankAddress& address, const std::string& secret)
     : address_(address), secret_(secret) {
     if (secret.empty() || secret.size() > kMaxSecretBytes) {
-        throw Error(ErrorKind::usage, fmt::format("a secret of ranks has 1 to {} bytes",
-                                                  kMaxSecretBytes));
+        throw Error(ErrorKind::usage,
+                    fmt::format("a secret of ranks has 1 to {} bytes", kMaxSecretBytes));
     }
     const Addresses list = look_up(address, AI_PASSIVE);
     for (const addrinfo* one = list.get(); one != nullptr && !socket_; one = one->ai_next) {
-        OwnedDescriptor socket(::socket(one->ai_family,
-                                        one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                                        one->ai_protocol));
+        OwnedDescriptor socket(::socket(
+            one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, one->ai_protocol));
         if (!socket) continue;
         set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
         if (::bind(socket.get(), one->ai_addr, one->ai_addrlen) != 0) continue;
@@ -163,8 +161,7 @@ void RankListener::accept_callers() {
         if (!socket) return;
         epoll_event event{EPOLLIN, {}};
         ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, socket.get(), &event);
-        callers_.push_back(
-            {std::move(socket), {}, std::chrono::steady_clock::now() + kPatience});
+        callers_.push_back({std::move(socket), {}, std::chrono::steady_clock::now() + kPatience});
     }
 }
 
@@ -210,8 +207,8 @@ OwnedDescriptor join_as_rank(const RankAddress& address, const std::string& secr
         socket = try_to_connect(address);
     }
     notice_lost_peer(socket.get());
-    const std::vector<uint8_t> bytes = write_greeting(
-        {static_cast<uint32_t>(rank), static_cast<uint32_t>(num_ranks)}, secret);
+    const std::vector<uint8_t> bytes =
+        write_greeting({static_cast<uint32_t>(rank), static_cast<uint32_t>(num_ranks)}, secret);
     if (::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(bytes.size())) {
         fail(fmt::format("{}: the connection ended", format_rank_address(address)));

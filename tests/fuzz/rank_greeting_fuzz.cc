@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (before == Heard::wrong && heard != Heard::wrong) std::abort();
         before = heard;
     }
-    if (before == Heard::whole && write_greeting(greeting, secret) !=
-                                      std::vector<uint8_t>(said.begin(), said.end())) {
+    if (before == Heard::whole &&
+        write_greeting(greeting, secret) != std::vector<uint8_t>(said.begin(), said.end())) {
         std::abort();
     }
     return 0;

@@ -155,8 +155,7 @@ TEST_CASE("embedding of a part of a table gives zeros for rows of the others") {
         for (int64_t t = 0; t < 5; ++t) {
             const int64_t row = ids[static_cast<size_t>(t)] - 8;
             for (int64_t i = 0; i < kHidden; ++i) {
-                const float expected =
-                    row >= 0 && row < 4 ? table[row * kHidden + i] * 0.5f : 0.0f;
+                const float expected = row >= 0 && row < 4 ? table[row * kHidden + i] * 0.5f : 0.0f;
                 REQUIRE(out[static_cast<size_t>(t * kHidden + i)] == expected);
             }
         }

@@ -43,8 +43,8 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file)
             step.num_tokens - step.num_prefill_tokens, step.num_draft_tokens, step.num_proposed,
             step.num_waiting, step.num_running, step.num_paused, step.num_swapped,
             step.num_finished, step.num_preemptions, step.token_budget, step.swapped_bytes,
-            step.rank_bytes,            step.device.sampled_rows, step.device.graph_captures, step.device.graph_launches,
-            step.draft_ms, step.step_ms, drafts_of(step));
+            step.rank_bytes, step.device.sampled_rows, step.device.graph_captures,
+            step.device.graph_launches, step.draft_ms, step.step_ms, drafts_of(step));
     });
 }
 

@@ -41,8 +41,8 @@ struct RoundingCall {
     void* values;    // [tokens, padded_in]
     float* scales;   // [tokens, scales_stride]; null: none are kept
     int64_t scales_stride;
-    bool scales_inside;  // values are multiplied with them; powers of two and E4M3: exactly
-    bool are_placed;     // as place_of() has it, not in the order of k
+    bool scales_inside;       // values are multiplied with them; powers of two and E4M3: exactly
+    bool are_placed;          // as place_of() has it, not in the order of k
     const float* row_maxima;  // QuantizedWeight::row_maxima; may be null
 
     __device__ __forceinline__ int place(int k) const { return are_placed ? place_of(k) : k; }

@@ -59,11 +59,11 @@ void add_parallel_options(OptionList<ComputeOptions>& list) {
     list.add("tensor-parallel-size", nested(&ComputeOptions::parallel, &ParallelOptions::tensor),
              "Ranks that share out each layer: heads, channels and the vocabulary. What cannot be "
              "divided, every rank has.",
-             alias("tp"), range(1, 1024));
+             range(1, 1024));
     list.add("pipeline-parallel-size",
              nested(&ComputeOptions::parallel, &ParallelOptions::pipeline),
              "Stages of layers, which hand hidden states on; as many steps are computed at once.",
-             alias("pp"), range(1, 1024));
+             range(1, 1024));
     list.add_choice<RankBackend>(
         "distributed-executor-backend",
         nested(&ComputeOptions::parallel, &ParallelOptions::backend),

@@ -133,6 +133,12 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
                     "--enable-mamba-shared-prefix-checkpoint --use-replayssm",
                     none, kOwnStates),
     // Several devices and machines.
+    foreign_alias("-tp", one, "tensor-parallel-size"),
+    foreign_alias("-pp", one, "pipeline-parallel-size"),
+    foreign_alias("--distributed-executor-backend", one, "distributed-executor-backend=threads",
+                  "mp uni"),
+    foreign_alias("--distributed-executor-backend", one, "distributed-executor-backend=external",
+                  "external_launcher"),
     foreign_refused("--decode-context-parallel-size -dcp --prefill-context-parallel-size -pcp "
                     "--context-parallel-size -cp",
                     one, kOneDevice, "1"),

@@ -239,16 +239,15 @@ ModuleCut vocabulary_cut(WeightSource& source, const LinearSpec& linear) {
 void load_embedding(WeightSource& source, const ModelConfig& config, const VocabularyNames& names,
                     DecoderParts& parts) {
     const ModelPart& part = source.part();
-    const bool is_used = part.has_embedding || config.layer_input_size > 0 ||
-                         (part.has_head && names.is_tied);
+    const bool is_used =
+        part.has_embedding || config.layer_input_size > 0 || (part.has_head && names.is_tied);
     if (!is_used) return;
     const int64_t hidden = config.hidden_size;
     const std::string module = names.embedding.substr(0, names.embedding.rfind('.'));
     LinearSpec linear{module, hidden, config.vocab_size, false, ShardAxis::output};
     linear.tied_to = names.embedding;
     if (source.keeps_files() && !source.has(names.embedding)) {
-        parts.token_embedding =
-            load_table(source, names.embedding, config.vocab_size, hidden);
+        parts.token_embedding = load_table(source, names.embedding, config.vocab_size, hidden);
         return;
     }
     const ModuleCut cut = vocabulary_cut(source, linear);

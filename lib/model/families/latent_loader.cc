@@ -23,9 +23,8 @@ LinearWeight linear_of(WeightSource& source, const Tensor& matrix) {
 // As products take it, dequantized where it is stored quantized.
 Tensor read_product_matrix(WeightSource& source, const LinearSpec& linear) {
     if (is_dense(source, linear)) {
-        return as_product_matrix(
-            source, source.read_slice(linear.weight(), {linear.out, linear.in},
-                                      WeightRole::matrix, linear.slice()));
+        return as_product_matrix(source, source.read_slice(linear.weight(), {linear.out, linear.in},
+                                                           WeightRole::matrix, linear.slice()));
     }
     Tensor matrix = as_type(source, read_values(source, linear), source.compute_type());
     source.release_stored();
@@ -54,8 +53,8 @@ LatentAttention load_latent_attention(const ModelConfig& config, WeightSource& s
     const LatentAttentionConfig& sizes = *config.latent_attention;
     const auto of_heads = [&](const std::string& linear, int64_t width, int64_t of_head) {
         const int64_t out = config.num_heads * of_head;
-        return LinearSpec{name + linear,     width, out, false,
-                          ShardAxis::output, {{out, config.num_heads}}};
+        return LinearSpec{
+            name + linear, width, out, false, ShardAxis::output, {{out, config.num_heads}}};
     };
     const bool has_rank = sizes.query_rank > 0;
     const LinearSpec queries = has_rank ? of_heads(".q_b_proj", sizes.query_rank, sizes.query_dim())

@@ -47,8 +47,7 @@ struct LlamaLoader {
         const auto linear = [&](const std::string& full_name, std::vector<ShardPiece> pieces) {
             int64_t out = 0;
             for (const ShardPiece& piece : pieces) out += piece.size;
-            return LinearSpec{full_name,         in,    out, config.attention_bias,
-                              ShardAxis::output, pieces};
+            return LinearSpec{full_name, in, out, config.attention_bias, ShardAxis::output, pieces};
         };
         if (traits.fused.query_key_value != nullptr) {
             return {linear(fmt::format("{}.{}", name, traits.fused.query_key_value),

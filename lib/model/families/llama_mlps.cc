@@ -36,18 +36,20 @@ std::string mlp_name(const WeightSource& source, const MlpNames& names, const st
     return fmt::format("{}.{}", block, names.layer);
 }
 
-}  // namespace
-
-MlpLinears LlamaMlps::linears(const std::string& name, const MlpNames& names, int64_t hidden,
-                              int64_t inner, bool bias) const {
+MlpLinears mlp_linears(const LlamaTraits& traits, const std::string& name, const MlpNames& names,
+                       int64_t hidden, int64_t inner, bool bias) {
     const auto in = [&](const char* linear, std::vector<ShardPiece> pieces) {
         const int64_t out = std::ssize(pieces) * inner;
-        return LinearSpec{fmt::format("{}.{}", name, linear), hidden, out, bias, ShardAxis::output,
+        return LinearSpec{fmt::format("{}.{}", name, linear),
+                          hidden,
+                          out,
+                          bias,
+                          ShardAxis::output,
                           std::move(pieces)};
     };
     MlpLinears linears;
     linears.down = {fmt::format("{}.{}", name, names.down), inner, hidden, bias, ShardAxis::input};
-    if (!traits_.gated_mlp) {
+    if (!traits.gated_mlp) {
         linears.in = {in(names.up, {inner})};
     } else if (names.gate_up != nullptr) {
         linears.in = {in(names.gate_up, {inner, inner})};
@@ -56,6 +58,8 @@ MlpLinears LlamaMlps::linears(const std::string& name, const MlpNames& names, in
     }
     return linears;
 }
+
+}  // namespace
 
 Mlp LlamaMlps::mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_partial) const {
     Mlp layer;
@@ -72,7 +76,7 @@ Mlp LlamaMlps::mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_part
 
 Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t hidden, int64_t inner,
                    bool bias) const {
-    const MlpLinears linears = this->linears(name, names, hidden, inner, bias);
+    const MlpLinears linears = mlp_linears(traits_, name, names, hidden, inner, bias);
     return mlp(linears, ModuleCut(source_, linears.all()), false);
 }
 
@@ -261,10 +265,10 @@ std::vector<MlpLinears> LlamaMlps::expert_linears(const std::string& layer) cons
             experts.push_back(clamped_linears(layer, expert));
             continue;
         }
-        experts.push_back(linears(fmt::format("{}.experts.{}", layer, expert),
-                                  {names.layer, names.gate, names.up, names.down},
-                                  config_.expert_channels(), config_.expert_intermediate_size,
-                                  false));
+        experts.push_back(mlp_linears(traits_, fmt::format("{}.experts.{}", layer, expert),
+                                      {names.layer, names.gate, names.up, names.down},
+                                      config_.expert_channels(), config_.expert_intermediate_size,
+                                      false));
     }
     return experts;
 }
@@ -280,8 +284,8 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
     const std::string shared = shared_name(block);
     MlpLinears of_shared;
     if (!shared.empty()) {
-        of_shared = linears(shared, traits_.mlp, config_.hidden_size,
-                            config_.shared_expert_intermediate_size, config_.mlp_bias);
+        of_shared = mlp_linears(traits_, shared, traits_.mlp, config_.hidden_size,
+                                config_.shared_expert_intermediate_size, config_.mlp_bias);
         for (LinearSpec& linear : of_shared.all()) all.push_back(std::move(linear));
     }
     const ModuleCut cut(source_, all);
@@ -298,8 +302,7 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
     if (is_gated && layer.routing.is_plain()) {
         std::vector<ExpertLinears> stacked;
         for (const MlpLinears& expert : experts) {
-            stacked.push_back(
-                {cut.of(expert.in[0]), cut.of(expert.in[1]), cut.of(expert.down)});
+            stacked.push_back({cut.of(expert.in[0]), cut.of(expert.in[1]), cut.of(expert.down)});
         }
         if (can_stack(source_, stacked)) {
             layer.stack =
@@ -341,13 +344,6 @@ ChannelFlow LlamaMlps::mlp_flow(const std::string& name, int64_t inner) const {
                             fmt::format("{}.{}", name, traits_.mlp.down));
 }
 
-void LlamaMlps::add_expert_readers(const std::string& layer,
-                                   std::vector<std::string>& readers) const {
-    for (const MlpLinears& expert : expert_linears(layer)) {
-        for (const LinearSpec& linear : expert.in) readers.push_back(linear.name);
-    }
-}
-
 std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t index) const {
     if (!is_sparse(index)) {
         return mlp_readers(mlp_name(source_, traits_.mlp, block));
@@ -358,7 +354,9 @@ std::vector<std::string> LlamaMlps::readers(const std::string& block, size_t ind
     if (config_.expert_latent_size > 0) {
         readers.push_back(fmt::format("{}.{}", layer, names.latent_in));
     } else {
-        add_expert_readers(layer, readers);
+        for (const MlpLinears& expert : expert_linears(layer)) {
+            for (const LinearSpec& linear : expert.in) readers.push_back(linear.name);
+        }
     }
     const std::string shared = shared_name(block);
     if (shared.empty()) return readers;

@@ -58,10 +58,7 @@ class LlamaMlps {
             bool bias) const;
     // A rank's slice of it. `is_partial`: the sum over ranks is left to the caller.
     Mlp mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_partial) const;
-    MlpLinears linears(const std::string& name, const MlpNames& names, int64_t channels,
-                       int64_t inner, bool bias) const;
     std::vector<std::string> mlp_readers(const std::string& name) const;
-    void add_expert_readers(const std::string& layer, std::vector<std::string>& readers) const;
     ChannelFlow mlp_flow(const std::string& name, int64_t inner) const;
     MoeMlp sparse(const std::string& block) const;
     Routing routing(const std::string& layer) const;

@@ -136,8 +136,8 @@ struct ModernBertLoader {
         parts.rotaries.push_back(rotary(config.rope, settings));
         parts.rotaries.push_back(rotary(config.sliding_rope.value_or(config.rope), settings));
         for (const int64_t index : blocks_of(source, config)) {
-            parts.blocks.push_back(block(fmt::format("{}layers.{}", prefix, index),
-                                         static_cast<size_t>(index)));
+            parts.blocks.push_back(
+                block(fmt::format("{}layers.{}", prefix, index), static_cast<size_t>(index)));
         }
         parts.final_norm = norm(prefix + "final_norm");
         if (!config.labels.empty()) parts.classifier = classifier();

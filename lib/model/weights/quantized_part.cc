@@ -26,7 +26,8 @@ namespace {
 // The largest magnitude in each row of x, of which every rank has a slice: float32 [tokens].
 TensorView maxima_of_ranks(const Context& context, const ConstTensorView& x, int32_t ranks) {
     const auto take = [&](int64_t columns) {
-        const ViewLayout layout = ViewLayout::dense(DType::f32, {x.dim(0), columns}, context.device);
+        const ViewLayout layout =
+            ViewLayout::dense(DType::f32, {x.dim(0), columns}, context.device);
         return TensorView(context.scratch->take_array<float>(static_cast<size_t>(layout.numel())),
                           layout);
     };

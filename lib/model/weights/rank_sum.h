@@ -19,8 +19,7 @@ void sum_over_ranks(const Context& context, ops::MatmulOutput how, const TensorV
         return ops::all_reduce(context, y);
     }
     const ScratchArena::Scope scope(*context.scratch);
-    const ViewLayout layout =
-        ViewLayout::dense(y.dtype, {y.dim(0), y.dim(1)}, context.device);
+    const ViewLayout layout = ViewLayout::dense(y.dtype, {y.dim(0), y.dim(1)}, context.device);
     const TensorView part(
         context.scratch->take(static_cast<size_t>(layout.numel()) * dtype_bytes(y.dtype)), layout);
     compute(part);

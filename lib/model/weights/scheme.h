@@ -46,7 +46,7 @@ struct LinearSpec {
     MatrixOrder order = MatrixOrder::out_in;
     std::string tied_to = {};  // the embedding that is its dense matrix; empty: it has its own
     Shard shard = {};          // `in` and `out` are those of this slice
-    // Of a slice of the inputs: the results of the ranks are summed by whoever applies it.
+    // Of a slice of the inputs: the layer that applies it sums the results of the ranks.
     bool is_partial = false;
 
     // The tensor that is its dense matrix.
@@ -101,7 +101,8 @@ bool is_dense(const WeightSource& source, const LinearSpec& linear);
 class LinearWeight {
   public:
     LinearWeight() = default;
-    // `sums_ranks`: the parts are slices of the inputs; results are summed over the context's ranks.
+    // `sums_ranks`: the parts are slices of the inputs; results are summed over the context's
+    // ranks.
     explicit LinearWeight(std::vector<std::unique_ptr<LinearPart>> parts, bool sums_ranks = false);
 
     int64_t in() const { return parts_.empty() ? 0 : parts_.front()->in(); }

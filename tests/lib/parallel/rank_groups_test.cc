@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <latch>
 #include <thread>
 
 #include "kernels/host/thread_collectives.h"
@@ -17,6 +18,7 @@ TEST_CASE("ranks of a stage sum together, and stages hand on") {
     setup.sizes = sizes;
     setup.group_ids = make_group_ids(thread_collectives(), sizes);
     std::vector<float> sums(6), received(6, -1.0f);
+    std::latch done(6);  // a rank that leaves ends the others' waiting
     std::vector<std::thread> threads;
     for (int32_t rank = 0; rank < 6; ++rank) {
         threads.emplace_back([&, rank, own = setup]() mutable {
@@ -31,6 +33,7 @@ TEST_CASE("ranks of a stage sum together, and stages hand on") {
             if (link.previous) link.ranks->receive(nullptr, from_before, *link.previous);
             if (link.next) link.ranks->send(nullptr, view, *link.next);
             CHECK(groups.bytes_sent() > 0);
+            done.arrive_and_wait();
         });
     }
     for (std::thread& thread : threads) thread.join();

@@ -143,8 +143,8 @@ std::vector<int64_t> indices_in_whole(const LinearSpec& slice) {
     int64_t begin = 0;
     for (const ShardPiece& piece : pieces) {
         // Where ranks are more than units, neighbours have the same one.
-        const int64_t shares = piece.repeats ? std::min<int64_t>(piece.units, slice.shard.ranks)
-                                             : slice.shard.ranks;
+        const int64_t shares =
+            piece.repeats ? std::min<int64_t>(piece.units, slice.shard.ranks) : slice.shard.ranks;
         const int64_t count = piece.size / shares;
         const int64_t share = slice.shard.rank / (slice.shard.ranks / shares);
         for (int64_t i = 0; i < count; ++i) indices.push_back(begin + share * count + i);

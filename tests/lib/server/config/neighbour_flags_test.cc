@@ -219,7 +219,7 @@ TEST_CASE("neighbours' flags: what a start command of vLLM becomes") {
                                                 "a",
                                                 "b",
                                                 "-tp",
-                                                "1",
+                                                "2",
                                                 "--dtype",
                                                 "half",
                                                 "--max-model-len",
@@ -252,15 +252,16 @@ TEST_CASE("neighbours' flags: what a start command of vLLM becomes") {
     CHECK(program.engine.model.dtype == "half");
     CHECK(program.engine.memory.swap_bytes == uint64_t{4} << 30);
     CHECK(program.engine.memory.max_blocks == 99);
+    CHECK(program.engine.compute.parallel.tensor == 2);
     CHECK(program.engine.model.load_format == "safetensors");
     CHECK(!program.engine.memory.max_model_len);
-    CHECK(program.options.take_notes().size() == 6);
+    CHECK(program.options.take_notes().size() == 5);
 }
 
 TEST_CASE("neighbours' flags: values that ask for what there is not") {
     using Arguments = std::vector<std::string>;
     for (const Arguments& arguments :
-         {Arguments{"-tp", "2"}, Arguments{"--quantization", "hqq"},
+         {Arguments{"-dp", "2"}, Arguments{"--quantization", "hqq"},
           Arguments{"--kv-cache-dtype", "fp8_e5m2"}, Arguments{"--load-format", "gguf"},
           Arguments{"--runner", "draft"}, Arguments{"--enable-lora"},
           Arguments{"--tool-server", "demo"}, Arguments{"-ngl", "99"}}) {

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "lib/execute/frame_channel.h"
-#include "lib/execute/rank_launcher.h"
+#include "lib/execute/ranks/rank_launcher.h"
 #include "lib/execute/worker_service.h"
 #include "lib/system/child_process.h"
 

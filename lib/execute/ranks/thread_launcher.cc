@@ -4,7 +4,7 @@
 #include "kernels/host/start_thread.h"
 #include "lib/base/log.h"
 #include "lib/execute/frame_channel.h"
-#include "lib/execute/rank_launcher.h"
+#include "lib/execute/ranks/rank_launcher.h"
 #include "lib/execute/worker_service.h"
 
 namespace nvllm {

@@ -13,7 +13,7 @@
 
 #include "kernels/error.h"
 #include "lib/base/log.h"
-#include "lib/execute/rank_launcher.h"
+#include "lib/execute/ranks/rank_launcher.h"
 #include "lib/execute/worker_service.h"
 #include "lib/parallel/rendezvous.h"
 #include "lib/system/child_process.h"
@@ -56,9 +56,9 @@ class CommandLauncher final : public RankLauncher {
               std::string("join"), format_rank_address(listener_.address())}) {
             arguments.push_back(argument);
         }
-        auto process = std::make_unique<ChildProcess>(
-            arguments, std::span<const InheritedDescriptor>(), ChildSignals::left_to_parent,
-            variables());
+        auto process =
+            std::make_unique<ChildProcess>(arguments, std::span<const InheritedDescriptor>(),
+                                           ChildSignals::left_to_parent, variables());
         end_of_process_ = process->readable_at_end();
         if (end_of_process_) watch(end_of_process_.get());
         const std::lock_guard lock(mutex_);
