@@ -10,7 +10,7 @@ export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file
 packages_build="g++ cmake ninja-build pkg-config libcli11-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev
     libpcre2-dev libutf8proc-dev libedit-dev libboost1.81-dev libboost-context1.81-dev
     libssl-dev python3 python3-pip patch"
-packages_test="doctest-dev curl"
+packages_test="doctest-dev curl openmpi-bin"
 packages_counts="valgrind"
 packages_soak="libfaketime slowhttptest strace wrk"
 packages_check="clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev git universal-ctags"

@@ -144,6 +144,15 @@ void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayo
                             device.name, dtype_name(kv_dtype)));
 }
 
+void check_ranks_compute(const ParallelOptions& parallel, const ChosenDevice& device) {
+    if (device.is_cpu() || parallel.tensor * parallel.pipeline == 1) return;
+    throw Error(ErrorKind::unavailable,
+                fmt::format("several ranks compute on the CPU alone so far, not on {}: use "
+                            "--device cpu, or leave out --tensor-parallel-size and "
+                            "--pipeline-parallel-size",
+                            device.name));
+}
+
 void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
     if (device.is_cpu()) return;
     const BackendTable& backend = *open_device(device.choice).backend();
@@ -223,6 +232,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     EngineMetadata metadata;
     // A mock executor computes nothing.
     if (!is_mock(config)) metadata.device = choose_device(config.compute.device);
+    check_ranks_compute(config.compute.parallel, metadata.device);
     metadata.placement = engine_placement(config);
     metadata.options = load_options(config, metadata.placement.num_threads());
     metadata.options.device = metadata.device.choice;

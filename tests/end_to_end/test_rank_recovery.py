@@ -92,7 +92,7 @@ class RankRecovery(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if shutil.which("mpirun") is None:
+    if shutil.which("mpirun") is None and os.environ.get("NVLLM_WITHOUT_MPI"):
         print("LEFT OUT: no MPI is installed here; ranks in processes of their own were not lost")
         sys.exit(0)
     unittest.main()
