@@ -2,11 +2,14 @@
 """Ranks that are killed or stopped while many clients read streams: nobody sees more than a pause."""
 import concurrent.futures
 import contextlib
+import ctypes
 import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -89,6 +92,79 @@ class RankRecovery(unittest.TestCase):
         with Server(*RANKS, "--watchdog-timeout", "2") as server:
             self.hurt(server, signal.SIGSTOP, 1)
             wait_until(lambda: len(ranks_of(server)) == 2, what="two ranks, none of them stopped")
+
+
+# A host is a network namespace with a name of its own.
+HOSTS = {"nvllm-a": "10.213.77.1", "nvllm-b": "10.213.77.2"}
+AGENT = """#!/bin/sh
+# HOST COMMAND...: as a remote shell does it
+shift
+exec ip netns exec nvllm-b unshare --uts sh -c "hostname nvllm-b; $*"
+"""
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+def can_make_hosts():
+    """Whether this process may make network namespaces; it leaves none behind."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        return False
+    made = subprocess.run(["ip", "netns", "add", "nvllm-try"], capture_output=True, check=False).returncode == 0
+    subprocess.run(["ip", "netns", "delete", "nvllm-try"], capture_output=True, check=False)
+    return made
+
+
+class TwoHosts(unittest.TestCase):
+    """Two hosts with a cable between them; the server is on the first, a rank on each."""
+
+    def setUp(self):
+        if not can_make_hosts():
+            self.skipTest("LEFT OUT: network namespaces cannot be made here")
+        for name in HOSTS:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+            ip("netns", "add", name)
+            self.addCleanup(subprocess.run, ["ip", "netns", "delete", name], check=False)
+        ip("link", "add", "cable-a", "netns", "nvllm-a", "type", "veth", "peer", "name", "cable-b", "netns", "nvllm-b")
+        for name, address in HOSTS.items():
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", f"cable-{name[-1]}")
+            ip("-n", name, "link", "set", f"cable-{name[-1]}", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.agent = os.path.join(folder.name, "agent.sh")
+        with open(self.agent, "w", encoding="utf-8") as file:
+            file.write(AGENT)
+        os.chmod(self.agent, 0o755)
+
+    def test_a_cable_is_pulled(self):
+        first, second = HOSTS.values()
+        network = first.rsplit(".", 1)[0] + ".0/24"
+        mpirun = (f"mpirun --host {first},{second} --mca plm_rsh_agent {self.agent} --mca btl self,tcp "
+                  f"--mca btl_tcp_if_include {network} --mca oob_tcp_if_include {network}")
+        # The test's own requests have to be made on the first host, too.
+        own = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self.addCleanup(os.close, own)
+        enter(os.open("/run/netns/nvllm-a", os.O_RDONLY))
+        self.addCleanup(enter, own)
+        with Server("--tensor-parallel-size", "2", "--distributed-executor-backend", "mpi", "--rank-address", f"{first}:0",
+                    "--rank-launcher", mpirun) as server:
+            undisturbed = stream_texts(server)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                texts = pool.submit(stream_texts, server)
+                wait_until(lambda: server.status()["requests"]["running"] > 0, what="running requests")
+                ip("-n", "nvllm-b", "link", "set", "cable-b", "down")
+                wait_until(lambda: "starts again" in server.log, what="a lost rank")
+                self.assertFalse(texts.done())
+                ip("-n", "nvllm-b", "link", "set", "cable-b", "up")
+                self.assertEqual(texts.result(), undisturbed)
+
+
+def enter(namespace):
+    """Of the network, for this thread and those that it starts."""
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, 0x40000000) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
 
 
 if __name__ == "__main__":

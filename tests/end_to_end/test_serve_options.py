@@ -70,7 +70,7 @@ class NeighboursFlagsTest(unittest.TestCase):
 
     def test_flags_of_vllm_are_taken_or_said_to_do_nothing(self):
         for arguments, says in (
-                (("--trust-remote-code",), "--trust-remote-code does nothing here"), (("-tp", "1"), "-tp 1 does nothing here"),
+                (("--trust-remote-code",), "--trust-remote-code does nothing here"), (("-tp", "2"), ""),
                 (("--dtype", "half"), ""), (("--seed", "7"), "--seed does nothing here"), (("--max-model-len", "-1"), "nothing"),
                 (("--disable-log-requests",), ""), (("--tool-call-parser", "hermes"), ""), (("--reasoning-parser", "qwen3"), ""),
                 (("--enable-auto-tool-choice",), "--enable-auto-tool-choice does nothing here"), (("--revision", "main"), ""), (("--generation-config", "vllm"), ""),
@@ -86,7 +86,7 @@ class NeighboursFlagsTest(unittest.TestCase):
 
     def test_flags_of_vllm_are_refused_with_the_reason(self):
         for arguments, says in (
-                (("--enable-lora",), "adapters are not supported yet"), (("-tp", "2"), "one device computes a model"),
+                (("--enable-lora",), "adapters are not supported yet"), (("-dp", "2"), "start one server for each device"),
                 (("--quantization", "hqq"), "are not read"), (("--quantization", "gptq"), "is not quantized"),
                 (("--tool-server", "demo"), "clients run the tools"), (("--speculative-config", '{"method": "medusa"}'), "medusa"),
                 (("-ngl", "99"), "--device"), (("--max-loras", "4"), "adapters")):

@@ -5,8 +5,12 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 
 #include <mutex>
@@ -21,9 +25,16 @@
 namespace nvllm {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // How long a command may take to end by itself when its ranks are told to.
 constexpr std::chrono::seconds kTimeToEnd{3};
 constexpr int kPollMs = 50;
+// A command that has worked before may fail because a machine is gone for a while: it is started
+// again after a pause, which doubles, until this is over.
+constexpr std::chrono::minutes kLongestOutage{5};
+constexpr std::chrono::milliseconds kFirstPause{500};
+constexpr std::chrono::milliseconds kLongestPause{8000};
 // Of a process that a signal ended.
 constexpr int kFirstSignalCode = 128;
 
@@ -33,36 +44,21 @@ class CommandLauncher final : public RankLauncher {
         : launch_(launch),
           num_ranks_(num_ranks),
           listener_(launch.address, launch.secret),
+          timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
           poll_(::epoll_create1(EPOLL_CLOEXEC)) {
         watch(listener_.descriptor());
+        watch(timer_.get());
     }
     ~CommandLauncher() override { bury(false, ""); }
 
     void start() override {
-        listener_.expect(num_ranks_);
         {
             const std::lock_guard lock(mutex_);
             kill_cause_.clear();
         }
-        if (launch_.command.empty()) {
-            log_info(fmt::format("waiting for {} ranks at {}", num_ranks_,
-                                 format_rank_address(listener_.address())));
-            return;
-        }
-        std::vector<std::string> arguments = launch_.command;
-        arguments.front() = program_path(arguments.front());
-        for (const std::string& argument :
-             {std::string("-n"), std::to_string(num_ranks_), launch_.program.string(),
-              std::string("join"), format_rank_address(listener_.address())}) {
-            arguments.push_back(argument);
-        }
-        auto process =
-            std::make_unique<ChildProcess>(arguments, std::span<const InheritedDescriptor>(),
-                                           ChildSignals::left_to_parent, variables());
-        end_of_process_ = process->readable_at_end();
-        if (end_of_process_) watch(end_of_process_.get());
-        const std::lock_guard lock(mutex_);
-        process_ = std::move(process);
+        pause_ = kFirstPause;
+        gives_up_ = Clock::now() + kLongestOutage;
+        start_command();
     }
 
     std::optional<std::vector<OwnedDescriptor>> connected(bool wait) override {
@@ -74,6 +70,7 @@ class CommandLauncher final : public RankLauncher {
         }
         std::vector<OwnedDescriptor> sockets = listener_.ranks();
         end_of_process_.reset();
+        has_worked_ = true;
         const std::lock_guard lock(mutex_);
         for (const OwnedDescriptor& socket : sockets) {
             sockets_.emplace_back(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
@@ -95,6 +92,7 @@ class CommandLauncher final : public RankLauncher {
     RanksEnd bury(bool closed_first, const std::string& what_was_seen) override {
         listener_.expect(0);
         end_of_process_.reset();
+        set_timer(std::chrono::milliseconds(0));
         std::unique_ptr<ChildProcess> process;
         std::string cause;
         bool were_connected = false;
@@ -146,14 +144,57 @@ class CommandLauncher final : public RankLauncher {
         ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, descriptor, &event);
     }
 
-    void check_running() {
+    void start_command() {
+        listener_.expect(num_ranks_);
+        if (launch_.command.empty()) {
+            log_info(fmt::format("waiting for {} ranks at {}", num_ranks_,
+                                 format_rank_address(listener_.address())));
+            return;
+        }
+        std::vector<std::string> arguments = launch_.command;
+        arguments.front() = program_path(arguments.front());
+        for (const std::string& argument :
+             {std::string("-n"), std::to_string(num_ranks_), launch_.program.string(),
+              std::string("join"), format_rank_address(listener_.address())}) {
+            arguments.push_back(argument);
+        }
+        auto process =
+            std::make_unique<ChildProcess>(arguments, std::span<const InheritedDescriptor>(),
+                                           ChildSignals::left_to_parent, variables());
+        end_of_process_ = process->readable_at_end();
+        if (end_of_process_) watch(end_of_process_.get());
         const std::lock_guard lock(mutex_);
-        if (process_ == nullptr || !process_->ends_within(std::chrono::milliseconds(0))) return;
-        const std::string how = describe_exit(process_->wait());
-        process_.reset();
-        throw Error(ErrorKind::unavailable,
-                    fmt::format("{}: {} before all {} ranks had come",
-                                fmt::join(launch_.command, " "), how, num_ranks_));
+        process_ = std::move(process);
+    }
+
+    // Of a command: whether it still runs, or is to be started again.
+    void check_running() {
+        uint64_t expirations = 0;
+        if (::read(timer_.get(), &expirations, sizeof(expirations)) > 0) return start_command();
+        std::string how;
+        {
+            const std::lock_guard lock(mutex_);
+            if (process_ == nullptr || !process_->ends_within(std::chrono::milliseconds(0))) return;
+            how =
+                fmt::format("{}: {} before all {} ranks had come", fmt::join(launch_.command, " "),
+                            describe_exit(process_->wait()), num_ranks_);
+            process_.reset();
+        }
+        end_of_process_.reset();
+        if (!has_worked_ || Clock::now() > gives_up_) throw Error(ErrorKind::unavailable, how);
+        log_warning(fmt::format("{}; it is started again in {} s", how,
+                                static_cast<double>(pause_.count()) / 1000.0));
+        listener_.expect(num_ranks_);
+        set_timer(pause_);
+        pause_ = std::min(2 * pause_, kLongestPause);
+    }
+
+    // 0: it does not go off.
+    void set_timer(std::chrono::milliseconds time) {
+        itimerspec after{};
+        after.it_value.tv_sec = time.count() / 1000;
+        after.it_value.tv_nsec = time.count() % 1000 * 1000000;
+        ::timerfd_settime(timer_.get(), 0, &after, nullptr);
     }
 
     void shut_down() {
@@ -164,7 +205,11 @@ class CommandLauncher final : public RankLauncher {
     int num_ranks_;
     RankListener listener_;
     OwnedDescriptor end_of_process_;  // while ranks are waited for
-    OwnedDescriptor poll_;            // of both
+    OwnedDescriptor timer_;           // when the command is started again
+    OwnedDescriptor poll_;            // of these and the listener
+    bool has_worked_ = false;
+    std::chrono::milliseconds pause_ = kFirstPause;
+    Clock::time_point gives_up_;
 
     mutable std::mutex mutex_;  // of what other threads see
     std::unique_ptr<ChildProcess> process_;
