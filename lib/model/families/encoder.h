@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/model/families/model_settings.h"
 #include "lib/model/layers/classifier_head.h"
 #include "lib/model/layers/encoder_block.h"
 #include "lib/model/model.h"
