@@ -26,6 +26,7 @@ const CollectivesTable& open_collectives(const std::string& path) {
     require("all_reduce", table.all_reduce);
     require("all_gather", table.all_gather);
     require("all_to_all", table.all_to_all);
+    require("exchange", table.exchange);
     require("broadcast", table.broadcast);
     require("send", table.send);
     require("receive", table.receive);
@@ -71,6 +72,15 @@ void RankGroup::all_to_all(void* stream, const ConstTensorView& from, const Tens
                 "all_to_all takes and gives one row for each rank");
     table_.all_to_all(group_, stream, from.data, to.data,
                       bytes_of(from) / static_cast<size_t>(num_ranks_));
+}
+
+void RankGroup::exchange(void* stream, const void* from, std::span<const size_t> from_bytes,
+                         void* to, std::span<const size_t> to_bytes) const {
+    NVLLM_CHECK(std::ssize(from_bytes) == num_ranks_ && std::ssize(to_bytes) == num_ranks_,
+                "exchange takes and gives a part for each rank");
+    NVLLM_CHECK(from_bytes[static_cast<size_t>(rank_)] == to_bytes[static_cast<size_t>(rank_)],
+                "what a rank keeps is what it gets of itself");
+    table_.exchange(group_, stream, from, from_bytes.data(), to, to_bytes.data());
 }
 
 void RankGroup::broadcast(void* stream, const TensorView& values, int root) const {

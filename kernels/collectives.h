@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@
 namespace nvllm {
 
 // Changes whenever older tables can no longer be used.
-inline constexpr uint32_t kCollectivesVersion = 3;
+inline constexpr uint32_t kCollectivesVersion = 4;
 // What a module exports: NVLLM_COLLECTIVES_ENTRY() { return &table; }
 inline constexpr const char* kCollectivesEntry = "nvllm_collectives";
 #define NVLLM_COLLECTIVES_ENTRY                       \
@@ -87,6 +88,11 @@ struct CollectivesTable {
     // Row r of `from` [ranks, bytes] goes to rank r, which has it in the sender's row of `to`.
     void (*all_to_all)(CollectiveGroup group, void* stream, const void* from, void* to,
                        size_t bytes) = nullptr;
+    // The same with parts of any size: from_bytes[r] bytes for rank r lie one behind the other in
+    // `from`, and to_bytes[r] of rank r in `to`. Both ends of a pair say the same size, at most
+    // 1 GiB; sizes are in host memory.
+    void (*exchange)(CollectiveGroup group, void* stream, const void* from,
+                     const size_t* from_bytes, void* to, const size_t* to_bytes) = nullptr;
     // The values of rank `root`.
     void (*broadcast)(CollectiveGroup group, void* stream, void* values, size_t bytes,
                       int root) = nullptr;
@@ -122,6 +128,9 @@ class RankGroup {
     void all_gather(void* stream, const ConstTensorView& from, const TensorView& to) const;
     // Both [ranks, ...], of one shape and type.
     void all_to_all(void* stream, const ConstTensorView& from, const TensorView& to) const;
+    // Sizes of one part a rank.
+    void exchange(void* stream, const void* from, std::span<const size_t> from_bytes, void* to,
+                  std::span<const size_t> to_bytes) const;
     void broadcast(void* stream, const TensorView& values, int root) const;
     void send(void* stream, const ConstTensorView& from, int to_rank) const;
     void receive(void* stream, const TensorView& to, int from_rank) const;

@@ -96,6 +96,8 @@ struct Context {
     ScratchArena* host_scratch = nullptr;
     // The ranks that compute each layer together; null: this one alone.
     const RankGroup* tensor_ranks = nullptr;
+    // The ranks that have a layer's experts among them, in their order; null: this one has all.
+    const RankGroup* expert_ranks = nullptr;
     // From whom hidden states come and to whom they go; null: all blocks are here.
     const PipelineLink* pipeline = nullptr;
 

@@ -232,6 +232,31 @@ void all_to_all(CollectiveGroup group, void*, const void* from, void* to, size_t
     member.finish();
 }
 
+// What a rank publishes for an exchange.
+struct Parts {
+    const std::byte* first;
+    const size_t* bytes;
+};
+
+void exchange(CollectiveGroup group, void*, const void* from, const size_t* from_bytes, void* to,
+              const size_t* to_bytes) {
+    Member& member = member_of(group);
+    const Parts own{static_cast<const std::byte*>(from), from_bytes};
+    const std::span<void* const> all = member.publish(&own);
+    auto* target = static_cast<std::byte*>(to);
+    for (int rank = 0; rank < member.shared->num_ranks; ++rank) {
+        const auto& theirs = *static_cast<const Parts*>(all[static_cast<size_t>(rank)]);
+        const std::byte* part = theirs.first;
+        for (int before = 0; before < member.rank; ++before) part += theirs.bytes[before];
+        const size_t bytes = theirs.bytes[member.rank];
+        NVLLM_CHECK(bytes == to_bytes[rank], "a part is received with the size that was sent");
+        if (bytes > 0) std::memcpy(target, part, bytes);
+        target += bytes;
+        if (rank != member.rank) member.bytes_sent += from_bytes[rank];
+    }
+    member.finish();
+}
+
 void broadcast(CollectiveGroup group, void*, void* values, size_t bytes, int root) {
     Member& member = member_of(group);
     if (member.rank == root) member.count_others(bytes);
@@ -273,6 +298,7 @@ const CollectivesTable& thread_collectives() {
                                         .all_reduce = all_reduce,
                                         .all_gather = all_gather,
                                         .all_to_all = all_to_all,
+                                        .exchange = exchange,
                                         .broadcast = broadcast,
                                         .send = send,
                                         .receive = receive,

@@ -250,6 +250,30 @@ void all_to_all(CollectiveGroup handle, void*, const void* from, void* to, size_
     });
 }
 
+void exchange_parts(CollectiveGroup handle, void*, const void* from, const size_t* from_bytes,
+                    void* to, const size_t* to_bytes) {
+    Group& group = group_of(handle);
+    std::vector<const std::byte*> sent;
+    std::vector<std::byte*> received;
+    const auto* source = static_cast<const std::byte*>(from);
+    auto* target = static_cast<std::byte*>(to);
+    for (int rank = 0; rank < group.num_ranks; ++rank) {
+        if (from_bytes[rank] > kMaxBytes || to_bytes[rank] > kMaxBytes) {
+            refuse(ErrorKind::does_not_fit, "a part of an exchange has more than 1 GiB");
+        }
+        sent.push_back(source);
+        received.push_back(target);
+        source += from_bytes[rank];
+        target += to_bytes[rank];
+    }
+    const auto own = static_cast<size_t>(group.rank);
+    if (from_bytes[own] > 0) std::memcpy(received[own], sent[own], from_bytes[own]);
+    for_each_pair(group, [&](int to_rank, int from_rank) {
+        exchange(group, sent[static_cast<size_t>(to_rank)], from_bytes[to_rank], to_rank,
+                 received[static_cast<size_t>(from_rank)], to_bytes[from_rank], from_rank, 0);
+    });
+}
+
 // To one rank after another: a group may be a part of the world.
 void broadcast(CollectiveGroup handle, void*, void* values, size_t bytes, int root) {
     Group& group = group_of(handle);
@@ -284,6 +308,7 @@ NVLLM_COLLECTIVES_ENTRY() {
                                                .all_reduce = all_reduce,
                                                .all_gather = all_gather,
                                                .all_to_all = all_to_all,
+                                               .exchange = exchange_parts,
                                                .broadcast = broadcast,
                                                .send = send,
                                                .receive = receive,

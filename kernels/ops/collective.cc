@@ -37,6 +37,13 @@ void gather_columns(const Context& context, const ConstTensorView& x, const Tens
     }
 }
 
+void gather_rows_of_ranks(const Context& context, const ConstTensorView& x, const TensorView& out) {
+    NVLLM_CHECK(x.contiguous() && out.contiguous() && x.dtype == out.dtype,
+                "gather_rows_of_ranks: " + x.describe() + " to " + out.describe());
+    if (context.is_dry_run() || x.numel() == 0) return;
+    context.tensor_ranks->all_gather(context.stream, x, out);
+}
+
 bool has_previous_stage(const Context& context) {
     return context.pipeline != nullptr && context.pipeline->previous.has_value();
 }

@@ -18,6 +18,10 @@ void all_reduce(const Context& context, const TensorView& values);
 // one type with `out`. Uses scratch.
 void gather_columns(const Context& context, const ConstTensorView& x, const TensorView& out);
 
+// out [ranks, rows, width] or [ranks * rows, width]: the rows of all ranks one behind the other. x:
+// contiguous [rows, width].
+void gather_rows_of_ranks(const Context& context, const ConstTensorView& x, const TensorView& out);
+
 // Whether hidden states come from another stage, and go to one.
 bool has_previous_stage(const Context& context);
 bool has_next_stage(const Context& context);

@@ -62,6 +62,7 @@ enum class RankBackend : uint8_t {
 struct ParallelOptions {
     int32_t tensor = 1;    // ranks that share out each layer
     int32_t pipeline = 1;  // stages, each with its own layers
+    bool experts = false;  // ranks have experts of their own instead of parts of all
     RankBackend backend = RankBackend::automatic;
     std::string rank_launcher = "mpirun";  // words between spaces
     std::string rank_address;  // HOST:PORT to which ranks come; empty: of this machine alone

@@ -38,6 +38,7 @@ ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     options.refuses_quantized = config.model.quantization == "none";
     options.num_threads = num_threads;
     options.part.tensor = {0, config.compute.parallel.tensor};
+    if (config.compute.parallel.experts) options.part.experts = options.part.tensor;
     return options;
 }
 
@@ -115,33 +116,20 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& me
 
 // Of the memory of one machine all ranks of a stage have equal shares; the request is then that of
 // one of them, with the layers of all stages.
-void share_memory(const ParallelSizes& sizes, MemoryRequest& request) {
-    const auto share = static_cast<uint64_t>(sizes.tensor);
-    request.scratch_bytes *= static_cast<uint64_t>(sizes.pipeline);
-    request.available_bytes /= share;
-    request.swap_bytes /= share;
-    if (request.kv_cache_bytes) *request.kv_cache_bytes /= share;
-    if (request.limit_bytes) *request.limit_bytes /= share;
-}
-
-void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayout>& groups,
-                         DType kv_dtype) {
-    if (device.is_cpu() || dtype_bytes(kv_dtype) > 1) return;
-    const BackendTable& backend = *open_device(device.choice).backend();
-    for (const CacheLayout& group : groups) {
-        if (!group.is_latent() || kv_dtype != DType::i8 || group.head_dim <= backend.max_head_dim)
-            continue;
-        throw Error(ErrorKind::unavailable,
-                    fmt::format("--kv-cache-dtype int8: {} keeps vectors of at most {} values so, "
-                                "and this model's have {}: use fp8",
-                                device.name, backend.max_head_dim, group.head_dim));
+void share_memory(const ParallelChoice& parallel, MemoryRequest& request) {
+    if (parallel.is_alone()) return;
+    request.num_sharing = parallel.sizes.tensor;
+    request.scratch_bytes *= static_cast<uint64_t>(parallel.sizes.pipeline);
+    for (int32_t rank = 0; rank < parallel.sizes.num_ranks(); ++rank) {
+        const auto stage = static_cast<size_t>(parallel.sizes.stage_of(rank));
+        RankShare share{parallel.stage_bytes[stage], {}};
+        for (const CacheLayout& group : request.groups) {
+            const auto is_own = [&](int32_t layer) { return parallel.has_layer(stage, layer); };
+            share.num_layers.push_back(
+                static_cast<int32_t>(std::ranges::count_if(group.layers, is_own)));
+        }
+        request.ranks.push_back(std::move(share));
     }
-    const auto stores = backend.ops->stores_kv;
-    if (stores != nullptr && stores(kv_dtype)) return;
-    throw Error(ErrorKind::unavailable,
-                fmt::format("--kv-cache-dtype: {} keeps keys and values in float32, bfloat16 or "
-                            "float16, not in {}",
-                            device.name, dtype_name(kv_dtype)));
 }
 
 void check_ranks_compute(const ParallelOptions& parallel, const ChosenDevice& device) {
@@ -237,7 +225,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.options = load_options(config, metadata.placement.num_threads());
     metadata.options.device = metadata.device.choice;
     metadata.model = model_metadata(metadata.options);
-    metadata.parallel = choose_parallel(config.compute.parallel, metadata.model);
+    metadata.parallel = choose_parallel(config.compute.parallel, metadata.options, metadata.model);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
     metadata.drafts = is_mock(config)
                           ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
@@ -247,7 +235,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
         config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
     check_device_attends(metadata.device, metadata.model.kv_groups);
     metadata.memory = memory_request(metadata.config, metadata.model, metadata.drafts);
-    share_memory(metadata.parallel.sizes, metadata.memory);
+    share_memory(metadata.parallel, metadata.memory);
     add_device(metadata.device, config.kv_cache.block_size, metadata.memory);
     check_device_stores(metadata.device, metadata.model.kv_groups, metadata.memory.kv_dtype);
     return metadata;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/error.h"
+#include "lib/execute/worker_setup.h"
 
 namespace nvllm {
 namespace {
@@ -42,19 +43,42 @@ std::vector<PipelineStage> stages_of(const ModelMetadata& metadata, int32_t num_
     return divide_blocks(costs, 0, head, possible_borders(config, blocks), num_stages);
 }
 
+uint64_t weights_of(const ModelLoadOptions& load, const ModelMetadata& model,
+                    const ParallelChoice& choice, int32_t stage) {
+    if (choice.stages.empty()) return model.weight_bytes;
+    ModelLoadOptions options = load;
+    options.part = part_of({0, choice.sizes.tensor}, choice.stages, stage);
+    options.part.experts = load.part.experts;
+    return model_metadata(options).weight_bytes;
+}
+
 }  // namespace
 
-ParallelChoice choose_parallel(const ParallelOptions& options, const ModelMetadata& model) {
+bool ParallelChoice::has_layer(size_t stage, int32_t layer) const {
+    if (stages.empty()) return true;
+    const int32_t blocks = stages.back().first_block + stages.back().num_blocks;
+    const int32_t block = layer % blocks;
+    return block >= stages[stage].first_block &&
+           block < stages[stage].first_block + stages[stage].num_blocks;
+}
+
+ParallelChoice choose_parallel(const ParallelOptions& options, const ModelLoadOptions& load,
+                               const ModelMetadata& model) {
     ParallelChoice choice;
-    choice.sizes = {options.tensor, options.pipeline};
-    if (options.pipeline == 1) return choice;
-    choice.stages = stages_of(model, options.pipeline);
-    if (choice.stages.empty()) {
-        throw Error(
-            ErrorKind::bad_config,
-            fmt::format("--pipeline-parallel-size {}: {} has {} layers, of which some read what "
-                        "others have cached; they cannot be divided into so many stages",
-                        options.pipeline, model.config.architecture, model.model->num_blocks()));
+    choice.sizes = {options.tensor, options.pipeline, options.experts && options.tensor > 1};
+    if (options.pipeline > 1) {
+        choice.stages = stages_of(model, options.pipeline);
+        if (choice.stages.empty()) {
+            throw Error(
+                ErrorKind::bad_config,
+                fmt::format(
+                    "--pipeline-parallel-size {}: {} has {} layers, of which some read what others "
+                    "have cached; they cannot be divided into so many stages",
+                    options.pipeline, model.config.architecture, model.model->num_blocks()));
+        }
+    }
+    for (int32_t stage = 0; stage < options.pipeline && !choice.is_alone(); ++stage) {
+        choice.stage_bytes.push_back(weights_of(load, model, choice, stage));
     }
     return choice;
 }

@@ -14,12 +14,17 @@ namespace nvllm {
 struct ParallelChoice {
     ParallelSizes sizes;
     std::vector<PipelineStage> stages;  // empty: there is one
+    // Weights of a rank of each stage, before anything is read.
+    std::vector<uint64_t> stage_bytes;
 
     bool is_alone() const { return sizes.num_ranks() == 1; }
+    // As CacheLayout::layers numbers them.
+    bool has_layer(size_t stage, int32_t layer) const;
 };
 
-// `model`: with rank 0's slice of each layer and all blocks. Throws bad_config where the model
-// cannot be divided so.
-ParallelChoice choose_parallel(const ParallelOptions& options, const ModelMetadata& model);
+// `model`: with rank 0's slice of each layer and all blocks, made with `load`. Throws bad_config
+// where the model cannot be divided so.
+ParallelChoice choose_parallel(const ParallelOptions& options, const ModelLoadOptions& load,
+                               const ModelMetadata& model);
 
 }  // namespace nvllm

@@ -407,9 +407,36 @@ int64_t wanted_context(const MemoryRequest& request, MemoryPlan& plan) {
     return request.max_num_batched_tokens;
 }
 
+// A share of the memory for each of the ranks that share it.
+MemoryRequest shared_out(const MemoryRequest& request) {
+    MemoryRequest own = request;
+    const auto share = static_cast<uint64_t>(request.num_sharing);
+    own.num_sharing = 1;
+    own.available_bytes /= share;
+    own.swap_bytes /= share;
+    if (own.kv_cache_bytes) *own.kv_cache_bytes /= share;
+    if (own.limit_bytes) *own.limit_bytes /= share;
+    return own;
+}
+
+// Blocks of a group have the bytes of those layers that a rank has.
+void add_ranks(const MemoryRequest& request, MemoryPlan& plan) {
+    const std::vector<uint64_t> of_block = plan.block_bytes();
+    for (const RankShare& share : request.ranks) {
+        RankMemory rank{share.weight_bytes, 0};
+        for (size_t group = 0; group < plan.groups.size(); ++group) {
+            const auto layers = static_cast<uint64_t>(plan.groups[group].layers.size());
+            rank.kv_bytes += of_block[group] * static_cast<uint64_t>(plan.num_blocks[group]) *
+                             static_cast<uint64_t>(share.num_layers[group]) / layers;
+        }
+        plan.ranks.push_back(rank);
+    }
+}
+
 }  // namespace
 
-MemoryPlan plan_memory(const MemoryRequest& request) {
+MemoryPlan plan_memory(const MemoryRequest& given) {
+    const MemoryRequest request = shared_out(given);
     if (request.max_model_len && *request.max_model_len > request.model_max_positions) {
         throw Error(ErrorKind::usage,
                     fmt::format("--max-model-len {}: the model has {} positions at most",
@@ -439,6 +466,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     divide_host_blocks(request, plan);
     check_limit(request, plan);
     add_outlook(request, plan);
+    add_ranks(request, plan);
     return plan;
 }
 

@@ -12,6 +12,18 @@
 
 namespace nvllm {
 
+// What one of several ranks has of a model whose weights and groups a plan counts.
+struct RankShare {
+    uint64_t weight_bytes = 0;
+    std::vector<int32_t> num_layers;  // of each group
+};
+struct RankMemory {
+    uint64_t weight_bytes = 0;
+    uint64_t kv_bytes = 0;
+
+    bool operator==(const RankMemory&) const = default;
+};
+
 struct MemoryRequest {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
@@ -33,6 +45,11 @@ struct MemoryRequest {
     std::vector<CacheLayout> groups;
     // Of each group, what layers of a draft method take in its blocks; empty: there are none.
     std::vector<int64_t> draft_bytes_per_token = {};
+    // Of each rank; empty: there is one. All sizes above are then those of the ranks that hold one
+    // place in every stage together.
+    std::vector<RankShare> ranks = {};
+    // Ranks that share the machine's memory, and whatever is a limit of it.
+    int32_t num_sharing = 1;
 };
 
 struct MemoryPlan {
@@ -61,6 +78,7 @@ struct MemoryPlan {
     int32_t longest_context = 0;         // of one sequence alone in the budget
     int32_t longest_shared_context = 0;  // of max_num_seqs sequences at once
     uint64_t kv_bytes_for_all = 0;       // for max_num_seqs sequences of max_model_len
+    std::vector<RankMemory> ranks;       // empty: there is one
     std::vector<std::string> notices;    // what was changed to make it fit
     // Why not even one sequence fits, and which value of which flag would; the sizes above are
     // then those of one sequence. Empty: it fits.

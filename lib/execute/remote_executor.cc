@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <new>
 
+#include "lib/base/log.h"
+#include "lib/base/units.h"
 #include "lib/execute/result_checks.h"
 #include "lib/parallel/rank_groups.h"
 
@@ -81,6 +83,7 @@ std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
         receive_ready(rank);
         std::erase(starting, &rank);
     }
+    if (!is_one()) log_ranks();
     WorkerReady all;
     for (const auto& rank : ranks_) {
         all.weights_ms = std::max(all.weights_ms, rank->ready->weights_ms);
@@ -89,6 +92,17 @@ std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
         all.kv_bytes = std::max(all.kv_bytes, rank->ready->kv_bytes);
     }
     return all;
+}
+
+void RemoteExecutor::log_ranks() const {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const WorkerReady& ready = *ranks_[rank]->ready;
+        log_info(
+            fmt::format("rank {} of {}: weights {} ({} bytes) in {:.0f} ms, kv cache {} ({} "
+                        "bytes)",
+                        rank, ranks_.size(), describe_bytes(ready.weight_bytes), ready.weight_bytes,
+                        ready.weights_ms, describe_bytes(ready.kv_bytes), ready.kv_bytes));
+    }
 }
 
 void RemoteExecutor::receive_ready(Rank& rank) {

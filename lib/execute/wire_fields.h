@@ -45,14 +45,14 @@ void fields(Archive& archive, Shard& shard) {
 
 template <typename Archive>
 void fields(Archive& archive, ModelPart& part) {
-    auto& [tensor, first_block, num_blocks, has_embedding, has_head] = part;
-    archive(tensor, first_block, num_blocks, has_embedding, has_head);
+    auto& [tensor, experts, first_block, num_blocks, has_embedding, has_head] = part;
+    archive(tensor, experts, first_block, num_blocks, has_embedding, has_head);
 }
 
 template <typename Archive>
 void fields(Archive& archive, ParallelSizes& sizes) {
-    auto& [tensor, pipeline] = sizes;
-    archive(tensor, pipeline);
+    auto& [tensor, pipeline, spreads_experts] = sizes;
+    archive(tensor, pipeline, spreads_experts);
 }
 
 template <typename Archive>

@@ -147,6 +147,7 @@ Context Worker::make_context() {
     context.activations = activations_;
     if (role_.groups != nullptr) {
         context.tensor_ranks = role_.groups->tensor();
+        context.expert_ranks = role_.groups->tensor();
         context.pipeline = role_.groups->pipeline();
     }
     if (device_.is_cpu()) return context;

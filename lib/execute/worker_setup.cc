@@ -65,23 +65,32 @@ CpuPlacement share_of(const CpuPlacement& all, int32_t rank, int32_t ranks) {
     return share;
 }
 
+ModelPart part_of(const Shard& tensor, const std::vector<PipelineStage>& stages, int32_t stage) {
+    ModelPart part;
+    part.tensor = tensor;
+    if (stages.empty()) return part;
+    const PipelineStage& own = stages[static_cast<size_t>(stage)];
+    part.first_block = own.first_block;
+    part.num_blocks = own.num_blocks;
+    part.has_embedding = stage == 0;
+    part.has_head = stage + 1 == std::ssize(stages);
+    return part;
+}
+
 WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
     WorkerSetup own = *this;
     if (ranks.is_alone()) return own;
     own.ranks.rank = rank;
     own.placement = share_of(placement, rank, ranks.sizes.num_ranks());
-    own.model.part.tensor = {own.ranks.tensor_rank(), ranks.sizes.tensor};
+    own.model.part =
+        part_of({own.ranks.tensor_rank(), ranks.sizes.tensor}, stages, own.ranks.stage());
+    if (ranks.sizes.spreads_experts) own.model.part.experts = own.model.part.tensor;
     own.model.groups = kv_groups;
     if (!own.ranks.chooses()) {
         own.proposer = {};
         own.draft_kv_groups.clear();
     }
     if (stages.empty()) return own;
-    const PipelineStage& stage = stages[static_cast<size_t>(own.ranks.stage())];
-    own.model.part.first_block = stage.first_block;
-    own.model.part.num_blocks = stage.num_blocks;
-    own.model.part.has_embedding = own.ranks.stage() == 0;
-    own.model.part.has_head = own.ranks.stage() + 1 == ranks.sizes.pipeline;
     // What is cached in addition to each block's own has a number above all blocks'.
     const int32_t num_blocks = stages.back().first_block + stages.back().num_blocks;
     for (CacheLayout& group : own.kv_groups) {

@@ -45,6 +45,9 @@ struct WorkerReady {
     uint64_t kv_bytes = 0;
 };
 
+// The part of a model in a stage; `stages` empty: all blocks.
+ModelPart part_of(const Shard& tensor, const std::vector<PipelineStage>& stages, int32_t stage);
+
 // What one of several ranks of a machine has of the threads that were planned there: at least one.
 CpuPlacement share_of(const CpuPlacement& all, int32_t rank, int32_t ranks);
 

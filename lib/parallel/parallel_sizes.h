@@ -11,6 +11,8 @@ namespace nvllm {
 struct ParallelSizes {
     int32_t tensor = 1;    // ranks that share out each layer
     int32_t pipeline = 1;  // stages, each with its own layers
+    // Of layers of experts, a rank of the tensor group has some experts instead of a part of each.
+    bool spreads_experts = false;
 
     int32_t num_ranks() const { return tensor * pipeline; }
     int32_t stage_of(int32_t rank) const { return rank / tensor; }

@@ -113,6 +113,28 @@ std::string check_all_to_all(const RankGroup& group, DType dtype) {
     return "";
 }
 
+// Of each pair another size, some of them 0.
+template <typename T>
+std::string check_exchange(const RankGroup& group, DType dtype) {
+    const int ranks = group.num_ranks();
+    const auto count_of = [&](int from, int to) { return int64_t{(from * 3 + to * 5) % 4}; };
+    std::vector<T> from, expected;
+    std::vector<size_t> from_bytes, to_bytes;
+    for (int rank = 0; rank < ranks; ++rank) {
+        const int64_t sent = count_of(group.rank(), rank);
+        const int64_t received = count_of(rank, group.rank());
+        const std::vector<T> out = values_of<T>(10 * group.rank() + rank, sent);
+        from.insert(from.end(), out.begin(), out.end());
+        from_bytes.push_back(static_cast<size_t>(sent) * sizeof(T));
+        const std::vector<T> in = values_of<T>(10 * rank + group.rank(), received);
+        expected.insert(expected.end(), in.begin(), in.end());
+        to_bytes.push_back(static_cast<size_t>(received) * sizeof(T));
+    }
+    std::vector<T> to(expected.size());
+    group.exchange(nullptr, from.data(), from_bytes, to.data(), to_bytes);
+    return have_same_bits(to, expected) ? "" : described("exchange", dtype, std::ssize(to));
+}
+
 template <typename T>
 std::string check_broadcast(const RankGroup& group, DType dtype) {
     for (const int64_t count : kMoveSizes) {
@@ -150,6 +172,7 @@ template <typename T>
 std::string check_moves(const RankGroup& group, DType dtype) {
     std::string wrong = check_all_gather<T>(group, dtype);
     if (wrong.empty()) wrong = check_all_to_all<T>(group, dtype);
+    if (wrong.empty()) wrong = check_exchange<T>(group, dtype);
     if (wrong.empty()) wrong = check_broadcast<T>(group, dtype);
     if (wrong.empty()) wrong = check_send<T>(group, dtype);
     return wrong;

@@ -100,6 +100,30 @@ void add_groups(const MemoryPlan& plan, view::TextSheet& sheet) {
     sheet.gap();
 }
 
+// Neighbours that have as much are one phrase.
+std::string describe_ranks(const std::vector<RankMemory>& ranks) {
+    std::string text;
+    for (size_t first = 0; first < ranks.size();) {
+        size_t end = first + 1;
+        while (end < ranks.size() && ranks[end] == ranks[first]) ++end;
+        text += fmt::format(
+            "{}{}: {} of weights, {} of kv cache{}", first == 0 ? "" : "; ",
+            end == first + 1 ? fmt::format("{}", first) : fmt::format("{} to {}", first, end - 1),
+            describe_bytes(ranks[first].weight_bytes), describe_bytes(ranks[first].kv_bytes),
+            end == first + 1 ? "" : " each");
+        first = end;
+    }
+    return text;
+}
+
+Json ranks_json(const MemoryPlan& plan) {
+    Json ranks = Json::array();
+    for (const RankMemory& rank : plan.ranks) {
+        ranks.push_back({{"weight_bytes", rank.weight_bytes}, {"kv_cache_bytes", rank.kv_bytes}});
+    }
+    return ranks;
+}
+
 void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
     sheet.row("weights", describe_bytes(plan.weight_bytes));
     sheet.row("scratch", describe_bytes(plan.scratch_bytes));
@@ -108,6 +132,7 @@ void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
                           describe_bytes(plan.kv_bytes), describe_bytes(plan.kv_budget_bytes),
                           with_separators(plan.kv_tokens), with_separators(plan.kv_bytes_per_token),
                           dtype_name(plan.kv_dtype), plan.block_size));
+    if (!plan.ranks.empty()) sheet.row("ranks", describe_ranks(plan.ranks));
     if (plan.swap_bytes > 0) sheet.row("swap space", describe_bytes(plan.swap_bytes));
     sheet.row("in all", fmt::format("{}; {} is free{}", describe_bytes(total_bytes(plan)),
                                     describe_bytes(plan.available_bytes),
@@ -139,6 +164,7 @@ nlohmann::ordered_json plan_json(const MemoryPlan& plan, const std::string& mode
                  {"longest_context", plan.longest_context},
                  {"longest_context_of_all_sequences", plan.longest_shared_context},
                  {"kv_cache_bytes_of_all_sequences", plan.kv_bytes_for_all}};
+    if (!plan.ranks.empty()) json["ranks"] = ranks_json(plan);
     if (!plan.shortage.empty()) json["shortage"] = plan.shortage;
     json["advice"] = advice(plan);
     json["notices"] = plan.notices;

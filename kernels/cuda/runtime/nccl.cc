@@ -270,6 +270,22 @@ void all_to_all(CollectiveGroup handle, void* stream, const void* from, void* to
     });
 }
 
+void exchange(CollectiveGroup handle, void* stream, const void* from, const size_t* from_bytes,
+              void* to, const size_t* to_bytes) {
+    const Group& group = group_of(handle);
+    device::make_current(group.device);
+    as_one([&] {
+        const auto* source = static_cast<const std::byte*>(from);
+        auto* target = static_cast<std::byte*>(to);
+        for (int rank = 0; rank < group.num_ranks; ++rank) {
+            if (from_bytes[rank] > 0) send_to(group, stream, source, from_bytes[rank], rank);
+            if (to_bytes[rank] > 0) receive_from(group, stream, target, to_bytes[rank], rank);
+            source += from_bytes[rank];
+            target += to_bytes[rank];
+        }
+    });
+}
+
 void broadcast(CollectiveGroup handle, void* stream, void* values, size_t bytes, int root) {
     const Group& group = group_of(handle);
     device::make_current(group.device);
@@ -303,6 +319,7 @@ NVLLM_COLLECTIVES_ENTRY() {
                                                .all_reduce = all_reduce,
                                                .all_gather = all_gather,
                                                .all_to_all = all_to_all,
+                                               .exchange = exchange,
                                                .broadcast = broadcast,
                                                .send = send,
                                                .receive = receive};

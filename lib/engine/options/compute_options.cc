@@ -64,6 +64,9 @@ void add_parallel_options(OptionList<ComputeOptions>& list) {
              nested(&ComputeOptions::parallel, &ParallelOptions::pipeline),
              "Stages of layers, which hand hidden states on; as many steps are computed at once.",
              range(1, 1024));
+    list.add("enable-expert-parallel", nested(&ComputeOptions::parallel, &ParallelOptions::experts),
+             "Of layers with experts, give each of the ranks that share out a layer experts of its "
+             "own instead of a part of every one; tokens go to them.");
     list.add_choice<RankBackend>(
         "distributed-executor-backend",
         nested(&ComputeOptions::parallel, &ParallelOptions::backend),

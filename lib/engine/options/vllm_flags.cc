@@ -165,7 +165,8 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
                     "--cp-kv-cache-interleave-size --dp-sync-interval --all2all-backend "
                     "--expert-placement-strategy",
                     one, kOneProcess),
-    foreign_refused("--enable-expert-parallel -ep --enable-eplb --enable-elastic-ep --enable-dbo "
+    foreign_alias("-ep", none, "enable-expert-parallel"),
+    foreign_refused("--enable-eplb --enable-elastic-ep --enable-dbo "
                     "--enable-ep-weight-filter",
                     none, kOneDevice),
     foreign_refused("--eplb-config --elastic-ep-max-dp-size --num-redundant-experts", one,

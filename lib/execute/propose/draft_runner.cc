@@ -83,6 +83,7 @@ Context DraftRunner::own_context(const Context& context) {
     Context own = context;
     // All of the draft's model is here.
     own.tensor_ranks = nullptr;
+    own.expert_ranks = nullptr;
     own.pipeline = nullptr;
     own.scratch = &arena_;
     return own;

@@ -274,11 +274,31 @@ std::vector<MlpLinears> LlamaMlps::expert_linears(const std::string& layer) cons
 }
 
 // The experts and the one for all tokens are cut alike: one sum over ranks is of both.
+// Of experts that are spread over ranks this one's are left, where each rank has as many.
+void LlamaMlps::choose_share(MoeMlp& layer, std::vector<MlpLinears>& experts) const {
+    const Shard& ranks = source_.part().experts;
+    if (ranks.is_whole() || std::ssize(experts) % ranks.ranks != 0) return;
+    layer.share = MoeMlp::Share{ranks.rank, ranks.ranks};
+    const auto count = static_cast<size_t>(std::ssize(experts) / ranks.ranks);
+    const size_t first = count * static_cast<size_t>(ranks.rank);
+    std::vector<MlpLinears> own;
+    for (size_t i = 0; i < experts.size(); ++i) {
+        if (i >= first && i < first + count) {
+            own.push_back(std::move(experts[i]));
+            continue;
+        }
+        for (const LinearSpec& linear : experts[i].all()) source_.pass_over(linear.name);
+    }
+    experts = std::move(own);
+}
+
 void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
     const std::string name = sparse_name(block);
-    const std::vector<MlpLinears> experts = expert_linears(name);
+    std::vector<MlpLinears> experts = expert_linears(name);
+    choose_share(layer, experts);
     std::vector<LinearSpec> all;
     for (const MlpLinears& expert : experts) {
+        if (layer.share) break;  // they are whole
         for (LinearSpec& linear : expert.all()) all.push_back(std::move(linear));
     }
     const std::string shared = shared_name(block);
@@ -289,7 +309,7 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
         for (LinearSpec& linear : of_shared.all()) all.push_back(std::move(linear));
     }
     const ModuleCut cut(source_, all);
-    layer.is_cut = !cut.shard().is_whole();
+    layer.is_cut = !layer.share && !cut.shard().is_whole();
     if (!shared.empty()) {
         layer.shared = mlp(of_shared, cut, layer.sums_with_shared());
         if (traits_.experts.shared_gate != nullptr) {
@@ -299,7 +319,7 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
         }
     }
     const bool is_gated = traits_.gated_mlp && !traits_.clamped_experts;
-    if (is_gated && layer.routing.is_plain()) {
+    if (is_gated && layer.routing.is_plain() && !layer.share) {
         std::vector<ExpertLinears> stacked;
         for (const MlpLinears& expert : experts) {
             stacked.push_back({cut.of(expert.in[0]), cut.of(expert.in[1]), cut.of(expert.down)});
@@ -310,8 +330,9 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
             return;
         }
     }
+    const ModuleCut of_experts = layer.share ? ModuleCut() : cut;
     for (const MlpLinears& expert : experts) {
-        layer.experts.push_back(mlp(expert, cut, true));
+        layer.experts.push_back(mlp(expert, of_experts, true));
         if (!traits_.clamped_experts) continue;
         layer.experts.back().clamped = ClampedSwiglu{
             static_cast<float>(config_.swiglu_alpha), static_cast<float>(config_.swiglu_limit),

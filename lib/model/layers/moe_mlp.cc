@@ -4,109 +4,17 @@
 #include <algorithm>
 #include <span>
 
-#include "kernels/host/thread_pool.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/collective.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/moe.h"
+#include "kernels/rank_sums.h"
+#include "lib/model/layers/expert_choices.h"
+#include "lib/model/layers/spread_experts.h"
 #include "lib/model/weights/rank_sum.h"
 
 namespace nvllm {
 namespace {
-
-constexpr int64_t kRowGrain = 16;
-
-// For each token its experts and their weights, best first: [tokens, experts_per_token].
-struct Choices {
-    int32_t* experts;
-    float* weights;
-};
-
-// The tokens of each expert, ascending: those of expert e are rows[starts[e]] ... rows[starts[e +
-// 1] - 1].
-struct TokensByExpert {
-    int32_t* starts;  // [experts + 1]
-    int32_t* rows;    // [tokens * experts_per_token]
-    float* weights;   // alike
-};
-
-// `x` itself where there is no norm.
-ConstTensorView normed(const Context& context, const std::optional<Norm>& norm,
-                       const ConstTensorView& x) {
-    if (!norm) return x;
-    const TensorView out = take_activations(context, {x.dim(0), x.dim(1)});
-    norm->apply(context, x, out);
-    return out;
-}
-
-TensorView router_logits(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
-    const TensorView logits = take_values(context, DType::f32, {x.dim(0), layer.router.out()});
-    const ScratchArena::Scope scope(*context.scratch);
-    layer.router.apply(context, normed(context, layer.router_norm, x), ops::MatmulOutput::overwrite,
-                       logits);
-    return logits;
-}
-
-// The router's logits where the host can read them: float32 [tokens, experts].
-TensorView logits_for_host(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
-    const int64_t num_experts = layer.router.out();
-    const TensorView logits = router_logits(context, layer, x);
-    const ComputeDevice device(context);
-    if (device.is_cpu()) return logits;
-    const auto count = static_cast<size_t>(logits.numel());
-    float* const copy = host_scratch(context).take_array<float>(count);
-    if (context.is_dry_run()) return logits;
-    device.copy_out(context.stream, copy, logits.data, count * sizeof(float));
-    device.synchronize(context.stream);
-    return {copy, DType::f32, {x.dim(0), num_experts}};
-}
-
-Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView& x) {
-    const int64_t tokens = x.dim(0);
-    const int64_t per_token = layer.routing.experts_per_token;
-    const auto num_experts = static_cast<int64_t>(layer.experts.size());
-    const auto chosen = static_cast<size_t>(tokens * per_token);
-    ScratchArena& host = host_scratch(context);
-    const Choices choices{host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
-    const ScratchArena::Scope scope(*context.scratch);
-    const ScratchArena::Scope host_scope(host);
-    const TensorView logits = logits_for_host(context, layer, x);
-    if (context.is_dry_run()) return choices;
-    context.threads->parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end, int) {
-        for (int64_t token = begin; token < end; ++token) {
-            const std::span<float> row(logits.as<float>() + token * num_experts,
-                                       static_cast<size_t>(num_experts));
-            choose_experts(layer.routing, row, choices.experts + token * per_token,
-                           choices.weights + token * per_token);
-        }
-    });
-    return choices;
-}
-
-// A counting sort of the choices by expert.
-TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64_t tokens,
-                              const Choices& choices) {
-    const size_t num_experts = layer.experts.size();
-    const auto chosen = static_cast<size_t>(tokens * layer.routing.experts_per_token);
-    ScratchArena& host = host_scratch(context);
-    const TokensByExpert sorted{host.take_array<int32_t>(num_experts + 1),
-                                host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
-    if (context.is_dry_run()) return sorted;
-    std::fill_n(sorted.starts, num_experts + 1, 0);
-    for (size_t i = 0; i < chosen; ++i) ++sorted.starts[choices.experts[i]];
-    // Each start first points behind its run, and moves to its front as the run is filled from
-    // behind.
-    for (size_t expert = 1; expert <= num_experts; ++expert) {
-        sorted.starts[expert] += sorted.starts[expert - 1];
-    }
-    for (size_t i = chosen; i-- > 0;) {
-        const int32_t index = --sorted.starts[choices.experts[i]];
-        sorted.rows[index] =
-            static_cast<int32_t>(i / static_cast<size_t>(layer.routing.experts_per_token));
-        sorted.weights[index] = choices.weights[i];
-    }
-    return sorted;
-}
 
 // Rows and weights where ops read them.
 struct PlacedChoices {
@@ -228,6 +136,7 @@ void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& given,
 void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
                            const ConstTensorView& x, ops::MatmulOutput how,
                            const TensorView& y) const {
+    if (share) return apply_spread(context, given, x, how, y);
     const int64_t tokens = x.dim(0);
     const ScratchArena::Scope host_scope(host_scratch(context));
     const Choices choices = route(context, *this, given);
@@ -256,6 +165,27 @@ void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
         if (count == 0) continue;
         ops::add_weighted_rows(context, computed, rows, out_weights.rows(first, count), y);
     }
+}
+
+// Each rank of the tensor group takes its part of the tokens through the layer; then all have all.
+void MoeMlp::apply_spread(const Context& context, const ConstTensorView& given,
+                          const ConstTensorView& x, ops::MatmulOutput how,
+                          const TensorView& y) const {
+    const ScratchArena::Scope host_scope(host_scratch(context));
+    const ScratchArena::Scope scope(*context.scratch);
+    const int64_t tokens = x.dim(0);
+    const int64_t width = x.dim(1);
+    const int ranks = share->ranks;
+    const RankSlice own = slice_of_rank(tokens, share->rank, ranks);
+    const int64_t part = slice_of_rank(tokens, 0, ranks).count;
+    const TensorView out = take_activations(context, {part, width});
+    const int64_t rows = context.is_dry_run() ? part : own.count;
+    const Choices choices = route(context, *this, given.rows(own.first, own.count));
+    spread_over_experts(context, *this, x.rows(own.first, own.count), choices, out.rows(0, rows));
+    const TensorView all = take_activations(context, {ranks * part, width});
+    ops::gather_rows_of_ranks(context, out, all);
+    if (how == ops::MatmulOutput::accumulate) return ops::add(context, all.rows(0, tokens), y);
+    ops::copy(context, all.rows(0, tokens), y);
 }
 
 size_t MoeMlp::bytes() const {

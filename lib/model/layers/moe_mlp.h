@@ -14,6 +14,14 @@ namespace nvllm {
 
 // (Shazeer et al. 2017; Jiang et al. 2024, Mixtral)
 struct MoeMlp {
+    // The experts of a rank among those of the context's expert ranks, which have as many each.
+    struct Share {
+        int32_t rank = 0;
+        int32_t ranks = 1;
+    };
+    // Empty: `experts` are all. Tokens go to the ranks of their experts and results come back; the
+    // ranks of the tensor group have the same tokens, of which each sends its part.
+    std::optional<Share> share;
     // Each rank has a slice of every expert and of the shared one, whose results are summed.
     bool is_cut = false;
     std::optional<Norm> router_norm;  // of what the router reads
@@ -43,9 +51,13 @@ struct MoeMlp {
     // `latent_out` the experts are summed by themselves.
     bool sums_with_shared() const { return is_cut && latent_in.out() == 0; }
 
+    int64_t num_experts() const { return router.out(); }
     size_t bytes() const;
 
   private:
+    // The experts that are elsewhere as well, in the ranks' parts of the tokens.
+    void apply_spread(const Context& context, const ConstTensorView& given,
+                      const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
     // apply() without the sum over ranks of sums_with_shared().
     void apply_share(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                      const TensorView& y) const;

@@ -11,6 +11,8 @@ namespace nvllm {
 
 class ModuleCut {
   public:
+    // Of a module that is not cut.
+    ModuleCut() = default;
     // `linears`: whole ones, of all columns and rows that are to be cut. Where one of them cannot
     // be, the source counts the module as one that all ranks have.
     ModuleCut(WeightSource& source, std::span<const LinearSpec> linears);

@@ -1,0 +1,148 @@
+// Experts on several ranks against the same experts on one, bit for bit.
+#include "lib/model/layers/spread_experts.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <latch>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/collectives.h"
+#include "kernels/host/dry_run.h"
+#include "kernels/host/thread_collectives.h"
+#include "lib/model/weights/dummy_source.h"
+
+namespace nvllm {
+namespace {
+
+constexpr int64_t kHidden = 16;
+constexpr int64_t kInner = 12;
+constexpr int64_t kExperts = 12;
+constexpr int64_t kPerToken = 3;
+
+// A rank's experts of the layer; all where there is one rank.
+MoeMlp make_layer(WeightSource& source, int32_t rank, int32_t ranks) {
+    MoeMlp layer;
+    layer.router = load_linear(source, {"router", kHidden, kExperts, false});
+    layer.routing.experts_per_token = kPerToken;
+    if (ranks > 1) layer.share = MoeMlp::Share{rank, ranks};
+    for (int64_t i = 0; i < kExperts / ranks; ++i) {
+        Mlp mlp;
+        const std::string name = std::to_string(rank * (kExperts / ranks) + i);
+        mlp.in = load_linear(source, {name + ".in", kHidden, 2 * kInner, false});
+        mlp.down = load_linear(source, {name + ".down", kInner, kHidden, false});
+        layer.experts.push_back(std::move(mlp));
+    }
+    return layer;
+}
+
+std::vector<float> inputs(int64_t tokens) {
+    std::vector<float> x;
+    for (int64_t i = 0; i < tokens * kHidden; ++i) {
+        x.push_back(20.0f * std::sin(static_cast<float>(i * i % 1009)));
+    }
+    return x;
+}
+
+struct Ran {
+    std::vector<float> y;
+    uint64_t bytes_sent = 0;
+};
+
+Ran run(int32_t rank, int32_t ranks, int64_t tokens, bool weighs_inputs, const RankGroup* group) {
+    ThreadPool threads(1);
+    DummySource source(1, DType::f32, threads);
+    MoeMlp layer = make_layer(source, rank, ranks);
+    layer.weighs_inputs = weighs_inputs;
+    ScratchArena scratch(size_t{1} << 20);
+    Context context{.scratch = &scratch, .threads = &threads};
+    context.tensor_ranks = group;
+    context.expert_ranks = group;
+    std::vector<float> x = inputs(tokens);
+    Ran ran{std::vector<float>(x.size(), 1.0f)};
+    layer.apply(context, {x.data(), DType::f32, {tokens, kHidden}}, ops::MatmulOutput::accumulate,
+                {ran.y.data(), DType::f32, {tokens, kHidden}});
+    if (group != nullptr) ran.bytes_sent = group->bytes_sent();
+    return ran;
+}
+
+std::vector<Ran> run_ranks(int32_t ranks, int64_t tokens, bool weighs_inputs) {
+    const GroupId id = thread_collectives().make_id();
+    std::vector<Ran> ran(static_cast<size_t>(ranks));
+    std::latch done(ranks);
+    std::vector<std::thread> threads;
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+        threads.emplace_back([&, rank] {
+            const RankGroup group(thread_collectives(),
+                                  {.id = id, .rank = rank, .num_ranks = ranks});
+            ran[static_cast<size_t>(rank)] = run(rank, ranks, tokens, weighs_inputs, &group);
+            done.arrive_and_wait();
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return ran;
+}
+
+}  // namespace
+
+TEST_CASE("experts on several ranks give the bits of one rank") {
+    for (const int64_t tokens : {1, 2, 3, 37}) {
+        for (const bool weighs_inputs : {false, true}) {
+            const std::vector<float> expected = run(0, 1, tokens, weighs_inputs, nullptr).y;
+            for (const int32_t ranks : {2, 3, 4, 6}) {
+                for (const Ran& rank : run_ranks(ranks, tokens, weighs_inputs)) {
+                    CHECK(rank.y == expected);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("as many bytes go between ranks as rows and experts were chosen") {
+    ThreadPool threads(1);
+    DummySource source(1, DType::f32, threads);
+    const MoeMlp layer = make_layer(source, 0, 1);
+    ScratchArena scratch(size_t{1} << 20);
+    const Context context{.scratch = &scratch, .threads = &threads};
+    constexpr int64_t kTokens = 20;
+    std::vector<float> x = inputs(kTokens);
+    const Choices choices = route(context, layer, {x.data(), DType::f32, {kTokens, kHidden}});
+    for (const int32_t ranks : {2, 4}) {
+        const int64_t part = kTokens / ranks;
+        uint64_t expected = 0;
+        for (int64_t token = 0; token < kTokens; ++token) {
+            std::vector<bool> goes(static_cast<size_t>(ranks), false);
+            for (int64_t i = 0; i < kPerToken; ++i) {
+                const int32_t expert = choices.experts[token * kPerToken + i];
+                const int64_t rank = expert / (kExperts / ranks);
+                if (rank == token / part) continue;
+                expected += 12 + kHidden * sizeof(float);  // what is wanted, and the result
+                goes[static_cast<size_t>(rank)] = true;
+            }
+            for (const bool goes_there : goes) expected += goes_there ? kHidden * sizeof(float) : 0;
+        }
+        // How much comes, and every rank's part of the sums.
+        const auto pairs = static_cast<uint64_t>(ranks) * static_cast<uint64_t>(ranks - 1);
+        expected += pairs * (8 + static_cast<uint64_t>(part) * kHidden * sizeof(float));
+        uint64_t sent = 0;
+        for (const Ran& rank : run_ranks(ranks, kTokens, false)) sent += rank.bytes_sent;
+        CHECK(sent == expected);
+    }
+}
+
+TEST_CASE("a dry run tells what the largest step of a rank takes") {
+    ThreadPool threads(1);
+    DummySource source(1, DType::f32, threads);
+    const MoeMlp layer = make_layer(source, 1, 4);
+    constexpr int64_t kTokens = 30;
+    const DryRun dry({}, DType::f32, 1);
+    const TensorView x = dry.view(DType::f32, {kTokens, kHidden});
+    layer.apply(dry.context(), x, ops::MatmulOutput::accumulate, x);
+    // All rows of all ranks come, and each wants results of all its experts.
+    CHECK(dry.scratch_bytes() >= kTokens * (1 + kPerToken) * kHidden * sizeof(float));
+    CHECK(dry.scratch_bytes() < 100 * kTokens * kHidden * sizeof(float));
+}
+
+}  // namespace nvllm
