@@ -20,6 +20,8 @@ systemd-analyze security --offline=true --threshold=25 --no-pager "$folder/nvllm
 
 nginx -t -q -e stderr -c "$PWD/deploy/proxy/nginx.conf"
 haproxy -c -q -f deploy/proxy/haproxy.cfg
+bash -n deploy/ranks/mpirun.sh
+bash -n deploy/ranks/serve.sbatch
 
 for program in nvllm-run nvllm-serve nvllm-quantize nvllm-bench nvllm-inspect; do
     "$bin/$program" --man > "$folder/$program.1"
