@@ -1,0 +1,83 @@
+// How long a step of several ranks takes, by what each reads, computes and sends: a roofline, with
+// the figures of a machine. It predicts; what was measured stands beside it in reports.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/parallel/parallel_sizes.h"
+#include "lib/parallel/pipeline_stages.h"
+
+namespace nvllm {
+
+// What one rank of a tensor group has of a block, and does in it.
+struct BlockCost {
+    uint64_t weight_bytes = 0;
+    uint64_t expert_bytes = 0;  // of those, of experts, of which a step reads those it needs
+    int32_t sums = 0;           // all-reduces of the hidden states
+    int64_t kv_bytes_per_token = 0;
+};
+
+// A model as ranks of one tensor group have it.
+struct ModelCost {
+    std::vector<BlockCost> blocks;
+    uint64_t embedding_bytes = 0;
+    uint64_t head_bytes = 0;  // read by every step
+    bool is_vocabulary_cut = false;
+    int64_t hidden_size = 0;
+    int64_t vocab_size = 0;
+    double bytes_per_weight = 2.0;
+    int64_t num_experts = 0;  // of a block; 0: none
+    int64_t experts_per_token = 0;
+};
+
+struct LinkFigures {
+    double bytes_per_s = 0.0;
+    double latency_s = 0.0;  // of a message
+};
+
+struct MachineFigures {
+    std::string name;
+    double read_bytes_per_s = 0.0;  // of a device's memory
+    double operations_per_s = 0.0;  // multiply-adds count as two
+    uint64_t memory_bytes = 0;      // of a device
+    int32_t devices_per_host = 1;
+    int32_t activation_bytes = 4;  // of a value between ranks
+    LinkFigures within;            // a host
+    LinkFigures between;           // hosts
+};
+// Published figures of machines of the field, by name.
+std::span<const MachineFigures> known_machines();
+
+// Sequences that decode together.
+struct StepLoad {
+    int64_t sequences = 1;
+    int64_t context = 1024;  // tokens that each has
+};
+
+struct StepCost {
+    double read_s = 0.0;        // of the slowest stage
+    double compute_s = 0.0;     // alike; overlaps with reading
+    double link_s = 0.0;        // alike: sums, gathers and what is handed on
+    double stage_s = 0.0;       // of the slowest stage: a step ends that often
+    double latency_s = 0.0;     // of a step through all stages
+    uint64_t rank_bytes = 0;    // that all ranks send in a step, as steps count them
+    int64_t messages = 0;       // operations between ranks in a step
+    uint64_t weight_bytes = 0;  // of the rank with the most
+    uint64_t kv_bytes = 0;      // alike, of the load
+
+    double tokens_per_s(const StepLoad& load) const {
+        return static_cast<double>(load.sequences) / stage_s;
+    }
+};
+
+// Of a step in which each stage computes the load's sequences; with P stages, P such groups of
+// sequences take turns. `stages` empty: one. Bytes of sums: 2 (N - 1) of the hidden states; of
+// logits (N - 1) rows; between stages, the hidden states of each rank.
+StepCost step_cost(const ModelCost& model, const ParallelSizes& sizes,
+                   std::span<const PipelineStage> stages, const MachineFigures& machine,
+                   const StepLoad& load);
+
+}  // namespace nvllm
