@@ -132,6 +132,26 @@ void share_memory(const ParallelChoice& parallel, MemoryRequest& request) {
     }
 }
 
+void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayout>& groups,
+                         DType kv_dtype) {
+    if (device.is_cpu() || dtype_bytes(kv_dtype) > 1) return;
+    const BackendTable& backend = *open_device(device.choice).backend();
+    for (const CacheLayout& group : groups) {
+        if (!group.is_latent() || kv_dtype != DType::i8 || group.head_dim <= backend.max_head_dim)
+            continue;
+        throw Error(ErrorKind::unavailable,
+                    fmt::format("--kv-cache-dtype int8: {} keeps vectors of at most {} values so, "
+                                "and this model's have {}: use fp8",
+                                device.name, backend.max_head_dim, group.head_dim));
+    }
+    const auto stores = backend.ops->stores_kv;
+    if (stores != nullptr && stores(kv_dtype)) return;
+    throw Error(ErrorKind::unavailable,
+                fmt::format("--kv-cache-dtype: {} keeps keys and values in float32, bfloat16 or "
+                            "float16, not in {}",
+                            device.name, dtype_name(kv_dtype)));
+}
+
 void check_ranks_compute(const ParallelOptions& parallel, const ChosenDevice& device) {
     if (device.is_cpu() || parallel.tensor * parallel.pipeline == 1) return;
     throw Error(ErrorKind::unavailable,

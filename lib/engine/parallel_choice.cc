@@ -25,22 +25,12 @@ std::vector<bool> possible_borders(const ModelConfig& config, int64_t blocks) {
 }
 
 std::vector<PipelineStage> stages_of(const ModelMetadata& metadata, int32_t num_stages) {
-    const Model& model = *metadata.model;
-    const int32_t blocks = model.num_blocks();
+    const ModelCost cost = metadata.model->cost();
     std::vector<uint64_t> costs;
-    uint64_t of_blocks = 0;
-    for (int32_t block = 0; block < blocks; ++block) {
-        costs.push_back(model.block_bytes(block));
-        of_blocks += costs.back();
-    }
-    // A step reads all of the head, and few rows of the embedding. Where they are one table, it is
-    // counted once.
-    const ModelConfig& config = metadata.config;
-    const uint64_t table = static_cast<uint64_t>(config.vocab_size * config.hidden_size) *
-                           dtype_bytes(metadata.compute_type);
-    const uint64_t rest = model.weight_bytes() - of_blocks;
-    const uint64_t head = config.generates ? std::min(rest, table) : 0;
-    return divide_blocks(costs, 0, head, possible_borders(config, blocks), num_stages);
+    for (const BlockCost& block : cost.blocks) costs.push_back(block.weight_bytes);
+    // A step reads all of the head, and few rows of the embedding.
+    return divide_blocks(costs, 0, cost.head_bytes,
+                         possible_borders(metadata.config, std::ssize(costs)), num_stages);
 }
 
 uint64_t weights_of(const ModelLoadOptions& load, const ModelMetadata& model,

@@ -11,6 +11,7 @@
 #include "kernels/view.h"
 #include "lib/checkpoint/model_config.h"
 #include "lib/model/channel_flow.h"
+#include "lib/parallel/step_cost.h"
 
 namespace nvllm {
 
@@ -155,9 +156,10 @@ class Model {
     // Sequences whose positions all lie below it may take other rotary frequencies
     // (RowAttributes::rope_choices); 0: all sequences have the same.
     virtual int64_t original_context() const { return 0; }
-    // Bytes of weights resident (mapped or owned), of all and of one block.
+    // Bytes of weights resident (mapped or owned).
     virtual size_t weight_bytes() const = 0;
-    virtual size_t block_bytes(int32_t index) const = 0;
+    // What a step reads of the weights and sums with other ranks, block by block.
+    virtual ModelCost cost() const = 0;
 };
 
 }  // namespace nvllm

@@ -29,6 +29,7 @@ struct ModelCost {
     int64_t hidden_size = 0;
     int64_t vocab_size = 0;
     double bytes_per_weight = 2.0;
+    int32_t kv_type_bytes = 2;
     int64_t num_experts = 0;  // of a block; 0: none
     int64_t experts_per_token = 0;
 };

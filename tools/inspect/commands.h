@@ -10,6 +10,7 @@ extern const ProgramDescription kProgram;
 Command list_command();
 Command model_command();
 Command plan_command();
+Command topology_command();
 Command tokens_command();
 Command template_command();
 Command tools_command();

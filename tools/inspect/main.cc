@@ -43,11 +43,12 @@ std::string named_or_bundled_model(const std::string& named) {
 
 int main(int argc, char** argv) {
     using namespace nvllm::inspect;
-    const std::array commands = {
-        list_command(),     model_command(),  plan_command(),     tokens_command(),
-        template_command(), tools_command(),  grammar_command(),  cache_command(),
-        table_command(),    tree_command(),   requests_command(), watch_command(),
-        trace_command(),    drafts_command(), diff_command(),     doctor_command()};
+    const std::array commands = {list_command(),     model_command(),   plan_command(),
+                                 topology_command(), tokens_command(),  template_command(),
+                                 tools_command(),    grammar_command(), cache_command(),
+                                 table_command(),    tree_command(),    requests_command(),
+                                 watch_command(),    trace_command(),   drafts_command(),
+                                 diff_command(),     doctor_command()};
     return nvllm::run_main("nvllm-inspect", [&] {
         if (argc < 2) {
             fmt::print(stderr, "{}\n",

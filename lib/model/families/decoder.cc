@@ -166,8 +166,20 @@ class Decoder final : public Model {
         return bytes;
     }
 
-    size_t block_bytes(int32_t index) const override {
-        return parts_.blocks[static_cast<size_t>(index)].bytes();
+    ModelCost cost() const override {
+        ModelCost cost = cost_of(config_);
+        for (const DecoderBlock& block : parts_.blocks) {
+            BlockCost& own = cost.blocks.emplace_back();
+            own.weight_bytes = block.bytes();
+            own.expert_bytes = block.expert_bytes();
+            own.sums = block.rank_sums();
+        }
+        add_cached(groups_, settings_.part.first_block, cost);
+        const uint64_t table = parts_.token_embedding.bytes();
+        cost.embedding_bytes = parts_.tied ? 0 : table;
+        cost.head_bytes = parts_.tied ? table : parts_.head.bytes();
+        cost.is_vocabulary_cut = !parts_.vocabulary.is_whole();
+        return cost;
     }
 
   private:

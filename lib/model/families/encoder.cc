@@ -80,8 +80,16 @@ class Encoder final : public Model {
         return bytes;
     }
 
-    size_t block_bytes(int32_t index) const override {
-        return parts_.blocks[static_cast<size_t>(index)].bytes();
+    ModelCost cost() const override {
+        ModelCost cost = cost_of(config_);
+        for (const EncoderBlock& block : parts_.blocks) {
+            BlockCost& own = cost.blocks.emplace_back();
+            own.weight_bytes = block.bytes();
+            own.sums = block.attention.output.sums_ranks() + block.mlp.down.sums_ranks();
+        }
+        add_cached(groups_, first_block_, cost);
+        cost.embedding_bytes = parts_.token_embedding.bytes() + parts_.position_embedding.bytes();
+        return cost;
     }
 
   private:

@@ -16,6 +16,29 @@ std::vector<int64_t> blocks_of(const WeightSource& source, const ModelConfig& co
     return blocks;
 }
 
+ModelCost cost_of(const ModelConfig& config) {
+    ModelCost cost;
+    cost.hidden_size = config.hidden_size;
+    cost.vocab_size = config.vocab_size;
+    cost.num_experts = config.num_experts;
+    cost.experts_per_token = config.experts_per_token;
+    cost.bytes_per_weight = static_cast<double>(dtype_bytes(config.dtype));
+    cost.kv_type_bytes = static_cast<int32_t>(dtype_bytes(config.dtype));
+    return cost;
+}
+
+void add_cached(const std::vector<CacheLayout>& groups, int32_t first, ModelCost& cost) {
+    const auto blocks = static_cast<int32_t>(cost.blocks.size());
+    for (const CacheLayout& group : groups) {
+        if (group.is_state()) continue;
+        for (const int32_t layer : group.layers) {
+            if (layer - first >= blocks) continue;
+            cost.blocks[static_cast<size_t>(layer - first)].kv_bytes_per_token +=
+                group.vectors() * group.head_dim * cost.kv_type_bytes;
+        }
+    }
+}
+
 std::vector<CacheLayout> as_planned(const std::vector<CacheLayout>& own,
                                     const ModelSettings& settings) {
     if (settings.groups.empty()) return own;

@@ -129,4 +129,18 @@ size_t DecoderBlock::bytes() const {
            (layer_input ? layer_input->bytes() : 0) + experts_bytes(*this);
 }
 
+size_t DecoderBlock::expert_bytes() const {
+    const auto* const sparse = std::get_if<MoeMlp>(&mlp);
+    return (sparse == nullptr ? 0 : sparse->expert_bytes()) +
+           (experts_beside ? experts_beside->experts.expert_bytes() : 0);
+}
+
+int32_t DecoderBlock::rank_sums() const {
+    const auto sums_of = [](const auto& layer) { return layer.rank_sums(); };
+    return attention.output.sums_ranks() +
+           (latent_attention ? latent_attention->output.sums_ranks() : 0) +
+           (has_mlp ? std::visit(sums_of, mlp) : 0) +
+           (experts_beside ? experts_beside->experts.rank_sums() : 0);
+}
+
 }  // namespace nvllm

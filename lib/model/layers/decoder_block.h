@@ -65,6 +65,9 @@ struct DecoderBlock {
     // As Model::is_capturable().
     bool is_capturable() const;
     size_t bytes() const;
+    // Of those, of experts; and the sums over ranks that a step takes.
+    size_t expert_bytes() const;
+    int32_t rank_sums() const;
 
   private:
     void attend(const ForwardContext& batch, int32_t index, const CosSin* cos_sin,

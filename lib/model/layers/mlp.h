@@ -31,6 +31,7 @@ struct Mlp {
                const TensorView& y) const;
 
     size_t bytes() const { return in.bytes() + down.bytes(); }
+    int32_t rank_sums() const { return down.sums_ranks(); }
 };
 
 }  // namespace nvllm

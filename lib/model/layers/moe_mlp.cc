@@ -188,11 +188,16 @@ void MoeMlp::apply_spread(const Context& context, const ConstTensorView& given,
     ops::copy(context, all.rows(0, tokens), y);
 }
 
-size_t MoeMlp::bytes() const {
-    size_t bytes = router.bytes() + latent_in.bytes() + latent_out.bytes() +
-                   (stack ? stack->bytes() : 0) + (router_norm ? router_norm->bytes() : 0) +
-                   (input_norm ? input_norm->bytes() : 0);
+size_t MoeMlp::expert_bytes() const {
+    size_t bytes = stack ? stack->bytes() : 0;
     for (const Mlp& expert : experts) bytes += expert.bytes();
+    return bytes;
+}
+
+size_t MoeMlp::bytes() const {
+    size_t bytes = router.bytes() + latent_in.bytes() + latent_out.bytes() + expert_bytes() +
+                   (router_norm ? router_norm->bytes() : 0) +
+                   (input_norm ? input_norm->bytes() : 0);
     if (shared) bytes += shared->bytes() + shared_gate.bytes();
     return bytes;
 }

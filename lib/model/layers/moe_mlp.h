@@ -53,6 +53,11 @@ struct MoeMlp {
 
     int64_t num_experts() const { return router.out(); }
     size_t bytes() const;
+    size_t expert_bytes() const;
+    // That a step takes over ranks: of the experts, and of the shared one where that is apart.
+    int32_t rank_sums() const {
+        return is_cut + (shared && !sums_with_shared() ? shared->rank_sums() : 0);
+    }
 
   private:
     // The experts that are elsewhere as well, in the ranks' parts of the tokens.

@@ -108,6 +108,8 @@ class LinearWeight {
     int64_t in() const { return parts_.empty() ? 0 : parts_.front()->in(); }
     // Columns of all parts together.
     int64_t out() const;
+    // Whether its results are summed over ranks.
+    bool sums_ranks() const { return sums_ranks_; }
     // Matmuls that it takes.
     size_t num_parts() const { return parts_.size(); }
     size_t bytes() const;

@@ -1,0 +1,68 @@
+// Headers are read once for each number of ranks that share out layers.
+#include "lib/engine/topology.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "lib/engine/engine_start.h"
+#include "lib/engine/parallel_choice.h"
+
+namespace nvllm {
+namespace {
+
+constexpr double kUsableMemory = 0.9;
+
+int64_t divided(int64_t count, int64_t parts) { return (count + parts - 1) / parts; }
+
+// Empty: the model has too few layers for so many stages.
+std::optional<EngineMetadata> metadata_if_possible(const EngineConfig& config) {
+    try {
+        return engine_metadata(config);
+    } catch (const Error& error) {
+        if (error.kind() != ErrorKind::bad_config || config.compute.parallel.pipeline == 1) throw;
+        return std::nullopt;
+    }
+}
+
+Split make_split(const EngineMetadata& metadata, const TopologyRequest& request, int32_t replicas) {
+    Split split;
+    split.sizes = metadata.parallel.sizes;
+    split.stages = metadata.parallel.stages;
+    split.replicas = replicas;
+    // Sequences are shared out among replicas, and in each among the groups that take turns.
+    split.load = request.load;
+    split.load.sequences =
+        divided(request.load.sequences, int64_t{replicas} * split.sizes.pipeline);
+    split.cost = step_cost(metadata.model.model->cost(), split.sizes, split.stages, request.machine,
+                           split.load);
+    split.memory_bytes = split.cost.weight_bytes + split.cost.kv_bytes;
+    split.fits = static_cast<double>(split.memory_bytes) <=
+                 kUsableMemory * static_cast<double>(request.machine.memory_bytes);
+    split.num_uncut = metadata.model.uncut_modules.size();
+    return split;
+}
+
+}  // namespace
+
+std::vector<Split> possible_splits(const EngineConfig& config, const TopologyRequest& request) {
+    std::vector<Split> splits;
+    for (int32_t tensor = 1; tensor <= request.devices; tensor *= 2) {
+        for (int32_t pipeline = 1; tensor * pipeline <= request.devices; pipeline *= 2) {
+            if (request.devices % (tensor * pipeline) != 0) continue;
+            EngineConfig divided_config = config;
+            divided_config.compute.device = "cpu";
+            divided_config.compute.parallel.tensor = tensor;
+            divided_config.compute.parallel.pipeline = pipeline;
+            const std::optional<EngineMetadata> metadata = metadata_if_possible(divided_config);
+            if (!metadata) break;  // nor into more stages
+            splits.push_back(make_split(*metadata, request, request.devices / (tensor * pipeline)));
+        }
+    }
+    std::ranges::stable_sort(splits, [](const Split& a, const Split& b) {
+        if (a.fits != b.fits) return a.fits;
+        return a.tokens_per_s() > b.tokens_per_s();
+    });
+    return splits;
+}
+
+}  // namespace nvllm
