@@ -25,6 +25,13 @@ bool is_readable(int descriptor) {
     return ::poll(&one, 1, 0) > 0;
 }
 
+void log_rank(size_t rank, size_t ranks, const WorkerReady& ready) {
+    log_info(
+        fmt::format("rank {} of {}: weights {} ({} bytes) in {:.0f} ms, kv cache {} ({} bytes)",
+                    rank, ranks, describe_bytes(ready.weight_bytes), ready.weight_bytes,
+                    ready.weights_ms, describe_bytes(ready.kv_bytes), ready.kv_bytes));
+}
+
 }  // namespace
 
 RemoteExecutor::RemoteExecutor(const WorkerSetup& setup, std::unique_ptr<RankLauncher> launcher)
@@ -83,26 +90,16 @@ std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
         receive_ready(rank);
         std::erase(starting, &rank);
     }
-    if (!is_one()) log_ranks();
     WorkerReady all;
-    for (const auto& rank : ranks_) {
-        all.weights_ms = std::max(all.weights_ms, rank->ready->weights_ms);
-        all.worker_ms = std::max(all.worker_ms, rank->ready->worker_ms);
-        all.weight_bytes = std::max(all.weight_bytes, rank->ready->weight_bytes);
-        all.kv_bytes = std::max(all.kv_bytes, rank->ready->kv_bytes);
-    }
-    return all;
-}
-
-void RemoteExecutor::log_ranks() const {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
         const WorkerReady& ready = *ranks_[rank]->ready;
-        log_info(
-            fmt::format("rank {} of {}: weights {} ({} bytes) in {:.0f} ms, kv cache {} ({} "
-                        "bytes)",
-                        rank, ranks_.size(), describe_bytes(ready.weight_bytes), ready.weight_bytes,
-                        ready.weights_ms, describe_bytes(ready.kv_bytes), ready.kv_bytes));
+        if (!is_one()) log_rank(rank, ranks_.size(), ready);
+        all.weights_ms = std::max(all.weights_ms, ready.weights_ms);
+        all.worker_ms = std::max(all.worker_ms, ready.worker_ms);
+        all.weight_bytes = std::max(all.weight_bytes, ready.weight_bytes);
+        all.kv_bytes = std::max(all.kv_bytes, ready.kv_bytes);
     }
+    return all;
 }
 
 void RemoteExecutor::receive_ready(Rank& rank) {

@@ -53,7 +53,6 @@ class RemoteExecutor : public StepExecutor {
     // Takes the sockets when all ranks are there, and sends each its setup.
     bool connect(bool wait);
     void receive_ready(Rank& rank);
-    void log_ranks() const;
     // The next answer of a rank to a plan; `plan` is the oldest that it has not answered.
     void receive_answer(Rank& rank, const BatchPlan& plan);
     // Until every rank has answered the oldest plan. Throws as soon as one cannot.

@@ -21,9 +21,7 @@ struct ModelPart {
     bool has_block(int64_t index) const {
         return num_blocks == 0 || (index >= first_block && index < first_block + num_blocks);
     }
-    bool is_whole() const {
-        return tensor.is_whole() && experts.is_whole() && num_blocks == 0;
-    }
+    bool is_whole() const { return tensor.is_whole() && experts.is_whole() && num_blocks == 0; }
     bool operator==(const ModelPart&) const = default;
 };
 

@@ -1,5 +1,5 @@
 // How long a step of several ranks takes, by what each reads, computes and sends: a roofline, with
-// the figures of a machine. It predicts; what was measured stands beside it in reports.
+// the rates of a machine. It predicts; what was measured stands beside it in reports.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct MachineFigures {
     LinkFigures within;            // a host
     LinkFigures between;           // hosts
 };
-// Published figures of machines of the field, by name.
+// Published rates of machines of the field, by name.
 std::span<const MachineFigures> known_machines();
 
 // Sequences that decode together.

@@ -59,6 +59,24 @@ MlpLinears mlp_linears(const LlamaTraits& traits, const std::string& name, const
     return linears;
 }
 
+// Of experts that are spread over ranks this one's are left, where each rank has as many.
+void choose_share(WeightSource& source, MoeMlp& layer, std::vector<MlpLinears>& experts) {
+    const Shard& ranks = source.part().experts;
+    if (ranks.is_whole() || std::ssize(experts) % ranks.ranks != 0) return;
+    layer.share = MoeMlp::Share{ranks.rank, ranks.ranks};
+    const auto count = static_cast<size_t>(std::ssize(experts) / ranks.ranks);
+    const size_t first = count * static_cast<size_t>(ranks.rank);
+    std::vector<MlpLinears> own;
+    for (size_t i = 0; i < experts.size(); ++i) {
+        if (i >= first && i < first + count) {
+            own.push_back(std::move(experts[i]));
+            continue;
+        }
+        for (const LinearSpec& linear : experts[i].all()) source.pass_over(linear.name);
+    }
+    experts = std::move(own);
+}
+
 }  // namespace
 
 Mlp LlamaMlps::mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_partial) const {
@@ -274,28 +292,11 @@ std::vector<MlpLinears> LlamaMlps::expert_linears(const std::string& layer) cons
 }
 
 // The experts and the one for all tokens are cut alike: one sum over ranks is of both.
-// Of experts that are spread over ranks this one's are left, where each rank has as many.
-void LlamaMlps::choose_share(MoeMlp& layer, std::vector<MlpLinears>& experts) const {
-    const Shard& ranks = source_.part().experts;
-    if (ranks.is_whole() || std::ssize(experts) % ranks.ranks != 0) return;
-    layer.share = MoeMlp::Share{ranks.rank, ranks.ranks};
-    const auto count = static_cast<size_t>(std::ssize(experts) / ranks.ranks);
-    const size_t first = count * static_cast<size_t>(ranks.rank);
-    std::vector<MlpLinears> own;
-    for (size_t i = 0; i < experts.size(); ++i) {
-        if (i >= first && i < first + count) {
-            own.push_back(std::move(experts[i]));
-            continue;
-        }
-        for (const LinearSpec& linear : experts[i].all()) source_.pass_over(linear.name);
-    }
-    experts = std::move(own);
-}
 
 void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
     const std::string name = sparse_name(block);
     std::vector<MlpLinears> experts = expert_linears(name);
-    choose_share(layer, experts);
+    choose_share(source_, layer, experts);
     std::vector<LinearSpec> all;
     for (const MlpLinears& expert : experts) {
         if (layer.share) break;  // they are whole

@@ -65,7 +65,6 @@ class LlamaMlps {
     Norm router_norm(const std::string& name) const;
     std::vector<MlpLinears> expert_linears(const std::string& layer) const;
     void load_experts(const std::string& block, MoeMlp& moe) const;
-    void choose_share(MoeMlp& moe, std::vector<MlpLinears>& experts) const;
     // Whether clamped experts have gate and up each by itself: in the file, or for a hook.
     bool are_apart(const std::string& layer) const;
     MlpLinears clamped_linears(const std::string& layer, int64_t expert) const;

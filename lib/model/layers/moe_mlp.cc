@@ -176,15 +176,22 @@ void MoeMlp::apply_spread(const Context& context, const ConstTensorView& given,
     const int64_t tokens = x.dim(0);
     const int64_t width = x.dim(1);
     const int ranks = share->ranks;
-    const RankSlice own = slice_of_rank(tokens, share->rank, ranks);
     const int64_t part = slice_of_rank(tokens, 0, ranks).count;
+    // A dry run is of the rank with the most.
+    const RankSlice own =
+        context.is_dry_run() ? RankSlice{0, part} : slice_of_rank(tokens, share->rank, ranks);
     const TensorView out = take_activations(context, {part, width});
-    const int64_t rows = context.is_dry_run() ? part : own.count;
     const Choices choices = route(context, *this, given.rows(own.first, own.count));
-    spread_over_experts(context, *this, x.rows(own.first, own.count), choices, out.rows(0, rows));
+    // Added to what there is, as one rank adds, and then handed to all with it.
+    const TensorView sums = out.rows(0, own.count);
+    if (how == ops::MatmulOutput::accumulate) {
+        ops::copy(context, y.rows(own.first, own.count), sums);
+    } else {
+        clear(context, sums);
+    }
+    spread_over_experts(context, *this, x.rows(own.first, own.count), choices, sums);
     const TensorView all = take_activations(context, {ranks * part, width});
     ops::gather_rows_of_ranks(context, out, all);
-    if (how == ops::MatmulOutput::accumulate) return ops::add(context, all.rows(0, tokens), y);
     ops::copy(context, all.rows(0, tokens), y);
 }
 

@@ -146,7 +146,6 @@ void add_results(const Context& context, const MoeMlp& layer, const TokensByExpe
     float* const ones = context.scratch->take_array<float>(static_cast<size_t>(all));
     if (context.is_dry_run()) return;
     std::fill_n(ones, all, 1.0f);
-    std::fill_n(y.as<float>(), y.numel(), 0.0f);
     for (int64_t expert = 0; expert < layer.num_experts(); ++expert) {
         const int64_t first = sorted.starts[expert];
         const int64_t count = sorted.starts[expert + 1] - first;

@@ -142,7 +142,6 @@ TEST_CASE("a dry run tells what the largest step of a rank takes") {
     layer.apply(dry.context(), x, ops::MatmulOutput::accumulate, x);
     // All rows of all ranks come, and each wants results of all its experts.
     CHECK(dry.scratch_bytes() >= kTokens * (1 + kPerToken) * kHidden * sizeof(float));
-    CHECK(dry.scratch_bytes() < 100 * kTokens * kHidden * sizeof(float));
 }
 
 }  // namespace nvllm
