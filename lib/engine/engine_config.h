@@ -52,7 +52,7 @@ struct CpuMask {
 
 // What ranks are and what carries their data.
 enum class RankBackend : uint8_t {
-    automatic,  // threads on the CPU, processes on GPUs
+    automatic,  // threads
     threads,    // of one process, that read each other's memory
     mpi,        // processes that rank_launcher starts, whose data MPI carries
     external,   // processes that someone else's launcher starts

@@ -121,10 +121,12 @@ void share_memory(const ParallelChoice& parallel, MemoryRequest& request) {
     request.num_sharing = parallel.sizes.tensor;
     request.scratch_bytes *= static_cast<uint64_t>(parallel.sizes.pipeline);
     for (int32_t rank = 0; rank < parallel.sizes.num_ranks(); ++rank) {
-        const auto stage = static_cast<size_t>(parallel.sizes.stage_of(rank));
-        RankShare share{parallel.stage_bytes[stage], {}};
+        const int32_t stage = parallel.sizes.stage_of(rank);
+        RankShare share{parallel.stage_bytes[static_cast<size_t>(stage)], {}};
         for (const CacheLayout& group : request.groups) {
-            const auto is_own = [&](int32_t layer) { return parallel.has_layer(stage, layer); };
+            const auto is_own = [&](int32_t layer) {
+                return has_cached_layer(parallel.stages, stage, layer);
+            };
             share.num_layers.push_back(
                 static_cast<int32_t>(std::ranges::count_if(group.layers, is_own)));
         }

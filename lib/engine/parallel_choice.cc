@@ -44,14 +44,6 @@ uint64_t weights_of(const ModelLoadOptions& load, const ModelMetadata& model,
 
 }  // namespace
 
-bool ParallelChoice::has_layer(size_t stage, int32_t layer) const {
-    if (stages.empty()) return true;
-    const int32_t blocks = stages.back().first_block + stages.back().num_blocks;
-    const int32_t block = layer % blocks;
-    return block >= stages[stage].first_block &&
-           block < stages[stage].first_block + stages[stage].num_blocks;
-}
-
 ParallelChoice choose_parallel(const ParallelOptions& options, const ModelLoadOptions& load,
                                const ModelMetadata& model) {
     ParallelChoice choice;

@@ -18,8 +18,6 @@ struct ParallelChoice {
     std::vector<uint64_t> stage_bytes;
 
     bool is_alone() const { return sizes.num_ranks() == 1; }
-    // As CacheLayout::layers numbers them.
-    bool has_layer(size_t stage, int32_t layer) const;
 };
 
 // `model`: with rank 0's slice of each layer and all blocks, made with `load`. Throws bad_config

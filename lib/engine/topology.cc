@@ -38,7 +38,7 @@ Split make_split(const EngineMetadata& metadata, const TopologyRequest& request,
     split.memory_bytes = split.cost.weight_bytes + split.cost.kv_bytes;
     split.fits = static_cast<double>(split.memory_bytes) <=
                  kUsableMemory * static_cast<double>(request.machine.memory_bytes);
-    split.num_uncut = metadata.model.uncut_modules.size();
+    split.num_replicated = metadata.model.replicated_modules.size();
     return split;
 }
 

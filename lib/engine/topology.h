@@ -21,7 +21,7 @@ struct Split {
     StepCost cost;
     uint64_t memory_bytes = 0;  // of the rank with the most: weights and cache
     bool fits = false;          // in a device's memory, of which a tenth is left free
-    size_t num_uncut = 0;       // modules that every rank has all of
+    size_t num_replicated = 0;  // modules that every rank has all of
 
     // Of all replicas.
     double tokens_per_s() const { return replicas * cost.tokens_per_s(load); }
@@ -29,7 +29,7 @@ struct Split {
 
 struct TopologyRequest {
     int32_t devices = 8;
-    MachineFigures machine;
+    MachineSpec machine;
     StepLoad load{64, 2048};  // of all replicas together
 };
 

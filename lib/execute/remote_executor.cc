@@ -149,9 +149,9 @@ StepResult RemoteExecutor::finish() {
     const BatchPlan plan = sent_plans_.front();
     await_answers();
     sent_plans_.pop_front();
-    StepResult result = std::move(choosing_rank().answers.front());
+    StepResult result = std::move(output_rank().answers.front());
     for (const auto& rank : ranks_) {
-        if (rank.get() != &choosing_rank()) result.rank_bytes += rank->answers.front().rank_bytes;
+        if (rank.get() != &output_rank()) result.rank_bytes += rank->answers.front().rank_bytes;
         rank->answers.pop_front();
     }
     try {
@@ -160,7 +160,7 @@ StepResult RemoteExecutor::finish() {
         throw_lost(error.what());
     }
     for (const auto& rank : ranks_) {
-        if (rank.get() != &choosing_rank()) send(*rank, result);
+        if (rank.get() != &output_rank()) send(*rank, result);
     }
     return result;
 }

@@ -47,9 +47,7 @@ class RemoteExecutor : public StepExecutor {
     };
 
     bool is_one() const { return setup_.ranks.is_alone(); }
-    Rank& choosing_rank() {
-        return *ranks_[static_cast<size_t>(setup_.ranks.sizes.choosing_rank())];
-    }
+    Rank& output_rank() { return *ranks_[static_cast<size_t>(setup_.ranks.sizes.output_rank())]; }
     // Takes the sockets when all ranks are there, and sends each its setup.
     bool connect(bool wait);
     void receive_ready(Rank& rank);

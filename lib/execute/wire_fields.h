@@ -51,8 +51,8 @@ void fields(Archive& archive, ModelPart& part) {
 
 template <typename Archive>
 void fields(Archive& archive, ParallelSizes& sizes) {
-    auto& [tensor, pipeline, spreads_experts] = sizes;
-    archive(tensor, pipeline, spreads_experts);
+    auto& [tensor, pipeline, expert_parallel] = sizes;
+    archive(tensor, pipeline, expert_parallel);
 }
 
 template <typename Archive>

@@ -84,18 +84,17 @@ WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
     own.placement = share_of(placement, rank, ranks.sizes.num_ranks());
     own.model.part =
         part_of({own.ranks.tensor_rank(), ranks.sizes.tensor}, stages, own.ranks.stage());
-    if (ranks.sizes.spreads_experts) own.model.part.experts = own.model.part.tensor;
+    if (ranks.sizes.expert_parallel) own.model.part.experts = own.model.part.tensor;
     own.model.groups = kv_groups;
     if (!own.ranks.chooses()) {
         own.proposer = {};
         own.draft_kv_groups.clear();
     }
     if (stages.empty()) return own;
-    // What is cached in addition to each block's own has a number above all blocks'.
-    const int32_t num_blocks = stages.back().first_block + stages.back().num_blocks;
     for (CacheLayout& group : own.kv_groups) {
-        std::erase_if(group.layers,
-                      [&](int32_t layer) { return !own.model.part.has_block(layer % num_blocks); });
+        std::erase_if(group.layers, [&](int32_t layer) {
+            return !has_cached_layer(stages, own.ranks.stage(), layer);
+        });
     }
     return own;
 }

@@ -160,7 +160,8 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
         cache.emplace(options.repack_cache, source.checkpoint(), dtype);
         source.set_repack_cache(&*cache);
     }
-    if (options.prefetch) source.checkpoint().prefetch();
+    // Of files of which a rank has a part, the rest is left where it is.
+    if (options.prefetch && options.part.is_whole()) source.checkpoint().prefetch();
     source.set_hook(options.hook);
     std::unique_ptr<Model> model = family->make(config, source, settings);
     if (options.part.is_whole()) check_all_read(source, config);
@@ -181,7 +182,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
     std::shared_ptr<Model> model;
     std::string note;
     WeightSource::QuantizedLinears linears;
-    std::vector<std::string> uncut;
+    std::vector<std::string> replicated;
     if (!dummy && Checkpoint::is_present(options.directory)) {
         checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(options.directory));
         CheckpointSource source(*checkpoint, dtype, no_threads, CheckpointUse::headers, device);
@@ -190,7 +191,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
         model = family->make(config, source, settings);
         if (options.part.num_blocks == 0) note = check_all_read(source, config);
         linears = source.quantized_linears();
-        uncut.assign(source.uncut_modules().begin(), source.uncut_modules().end());
+        replicated.assign(source.replicated_modules().begin(), source.replicated_modules().end());
     } else {
         // Dummy weights are made in the compute type.
         MetaWeightSource source(dummy ? dtype : config.dtype, dtype, no_threads, device);
@@ -198,7 +199,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
         source.set_part(options.part);
         model = family->make(config, source, settings);
         linears = source.quantized_linears();
-        uncut.assign(source.uncut_modules().begin(), source.uncut_modules().end());
+        replicated.assign(source.replicated_modules().begin(), source.replicated_modules().end());
     }
     return {config,
             dtype,
@@ -213,7 +214,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
             quantization,
             linears,
             note,
-            uncut};
+            replicated};
 }
 
 WeightSource::QuantizedLinears meta_quantized(const std::filesystem::path& directory,

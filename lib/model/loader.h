@@ -76,8 +76,8 @@ struct ModelMetadata {
     int num_threads = 1;
     std::shared_ptr<const QuantizationConfig> quantization;  // null: dense weights
     WeightSource::QuantizedLinears quantized_linears;        // how they will run here
-    std::string weights_note;                // modules that are stored and not used; empty: none
-    std::vector<std::string> uncut_modules;  // that each rank has all of, and why
+    std::string weights_note;  // modules that are stored and not used; empty: none
+    std::vector<std::string> replicated_modules;  // that each rank has all of, and why
 };
 
 // Reads config.json and the headers of the weights, whose names and shapes are checked as

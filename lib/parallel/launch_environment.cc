@@ -50,7 +50,8 @@ std::optional<LaunchedRank> launched_rank(const ReadVariable& read) {
         rank.rank = number_of(read, launcher.rank, 0, 0);
         rank.num_ranks = number_of(read, launcher.num_ranks, 1, 1);
         rank.local_rank = number_of(read, launcher.local_rank, 0, 0);
-        rank.num_local = number_of(read, launcher.num_local, 1, 1);
+        // Slurm names it only where it was asked for.
+        rank.num_local = number_of(read, launcher.num_local, rank.local_rank + 1, 1);
         if (launcher.leader != nullptr && read(launcher.leader) != nullptr) {
             rank.leader_address = read(launcher.leader);
         }

@@ -12,7 +12,7 @@ struct ParallelSizes {
     int32_t tensor = 1;    // ranks that share out each layer
     int32_t pipeline = 1;  // stages, each with its own layers
     // Of layers of experts, a rank of the tensor group has some experts instead of a part of each.
-    bool spreads_experts = false;
+    bool expert_parallel = false;
 
     int32_t num_ranks() const { return tensor * pipeline; }
     int32_t stage_of(int32_t rank) const { return rank / tensor; }
@@ -21,7 +21,7 @@ struct ParallelSizes {
         return stage * tensor + tensor_rank;
     }
     // Of the last stage, the one that chooses tokens.
-    int32_t choosing_rank() const { return rank_at(pipeline - 1, 0); }
+    int32_t output_rank() const { return rank_at(pipeline - 1, 0); }
 
     bool operator==(const ParallelSizes&) const = default;
 };

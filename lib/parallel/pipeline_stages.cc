@@ -6,6 +6,13 @@
 
 namespace nvllm {
 
+bool has_cached_layer(std::span<const PipelineStage> stages, int32_t stage, int32_t layer) {
+    if (stages.empty()) return true;
+    const int32_t block = layer % (stages.back().first_block + stages.back().num_blocks);
+    const PipelineStage& own = stages[static_cast<size_t>(stage)];
+    return block >= own.first_block && block < own.first_block + own.num_blocks;
+}
+
 std::vector<PipelineStage> divide_blocks(std::span<const uint64_t> costs, uint64_t first,
                                          uint64_t last, const std::vector<bool>& may_end,
                                          int32_t stages) {

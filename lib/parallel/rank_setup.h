@@ -23,7 +23,7 @@ struct RankSetup {
     std::vector<GroupIdBytes> group_ids = {};
 
     bool is_alone() const { return sizes.num_ranks() == 1; }
-    bool chooses() const { return rank == sizes.choosing_rank(); }
+    bool chooses() const { return rank == sizes.output_rank(); }
     int32_t stage() const { return sizes.stage_of(rank); }
     int32_t tensor_rank() const { return sizes.tensor_rank_of(rank); }
 };

@@ -22,7 +22,7 @@
 #include "kernels/error.h"
 #include "lib/base/log.h"
 #include "lib/base/option_values.h"
-#include "lib/parallel/rank_greeting.h"
+#include "lib/parallel/rank_handshake.h"
 
 namespace nvllm {
 namespace {
@@ -166,30 +166,31 @@ void RankListener::accept_callers() {
 }
 
 bool RankListener::hear(Caller& caller) {
-    RankGreeting greeting;
-    Heard heard = read_greeting(caller.said, secret_, greeting);
-    while (heard == Heard::part) {
+    RankHandshake handshake;
+    HandshakeState state = read_handshake(caller.said, secret_, handshake);
+    while (state == HandshakeState::incomplete) {
         std::array<uint8_t, 512> bytes{};
-        const size_t rest = greeting_bytes(secret_) - caller.said.size();
+        const size_t rest = handshake_bytes(secret_) - caller.said.size();
         const ssize_t count =
             ::recv(caller.socket.get(), bytes.data(), std::min(rest, bytes.size()), 0);
         if (count < 0) return errno == EAGAIN || errno == EINTR;
         if (count == 0) return false;
         caller.said.insert(caller.said.end(), bytes.begin(), bytes.begin() + count);
-        heard = read_greeting(caller.said, secret_, greeting);
+        state = read_handshake(caller.said, secret_, handshake);
     }
-    if (heard == Heard::wrong || greeting.rank >= ranks_.size() || ranks_[greeting.rank]) {
+    if (state == HandshakeState::wrong || handshake.rank >= ranks_.size() ||
+        ranks_[handshake.rank]) {
         return false;
     }
-    if (greeting.num_ranks != ranks_.size()) {
-        log_warning(fmt::format("a rank of {} came, where {} are expected", greeting.num_ranks,
+    if (handshake.num_ranks != ranks_.size()) {
+        log_warning(fmt::format("a rank of {} came, where {} are expected", handshake.num_ranks,
                                 ranks_.size()));
         return false;
     }
     ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, caller.socket.get(), nullptr);
     ::fcntl(caller.socket.get(), F_SETFL, 0);
     notice_lost_peer(caller.socket.get());
-    ranks_[greeting.rank] = std::move(caller.socket);
+    ranks_[handshake.rank] = std::move(caller.socket);
     return false;
 }
 
@@ -208,7 +209,7 @@ OwnedDescriptor join_as_rank(const RankAddress& address, const std::string& secr
     }
     notice_lost_peer(socket.get());
     const std::vector<uint8_t> bytes =
-        write_greeting({static_cast<uint32_t>(rank), static_cast<uint32_t>(num_ranks)}, secret);
+        write_handshake({static_cast<uint32_t>(rank), static_cast<uint32_t>(num_ranks)}, secret);
     if (::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(bytes.size())) {
         fail(fmt::format("{}: the connection ended", format_rank_address(address)));

@@ -1,9 +1,9 @@
 // How ranks that a launcher started find the process that plans for them: over TCP, at an address
 // and with a secret that both were given.
 //
-// A rank greets (rank_greeting.h); a connection that says something else is closed. The connection
-// then carries the frames of serve_plans(). It is not encrypted, as the data between ranks is not:
-// both belong into a network of the ranks' own.
+// A rank sends its handshake (rank_handshake.h); a connection that says something else is closed.
+// The connection then carries the frames of serve_plans(). It is not encrypted, as the data between
+// ranks is not: both belong into a network of the ranks' own.
 #pragma once
 
 #include <chrono>

@@ -12,7 +12,7 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 // Makers' data sheets: memory and its bandwidth, dense bfloat16, NVLink in one direction, and a
 // 400 Gb/s (A100: 200 Gb/s) adapter for each device.
-const std::array<MachineFigures, 4> kMachines = {{
+const std::array<MachineSpec, 4> kMachines = {{
     {"a100-80gb", 2.039e12, 312e12, 80 * kGiB, 8, 2, {300e9, 8e-6}, {25e9, 15e-6}},
     {"h100", 3.35e12, 989e12, 80 * kGiB, 8, 2, {450e9, 8e-6}, {50e9, 15e-6}},
     {"h200", 4.8e12, 989e12, 141 * kGiB, 8, 2, {450e9, 8e-6}, {50e9, 15e-6}},
@@ -28,7 +28,7 @@ double share_of_experts(const ModelCost& model, int64_t tokens) {
 }
 
 // Of ranks that are neighbours by number.
-const LinkFigures& link_of(const MachineFigures& machine, int32_t ranks) {
+const LinkSpec& link_of(const MachineSpec& machine, int32_t ranks) {
     return ranks <= machine.devices_per_host ? machine.within : machine.between;
 }
 
@@ -46,7 +46,7 @@ struct StageCost {
 
 class StageAdder {
   public:
-    StageAdder(const ModelCost& model, const ParallelSizes& sizes, const MachineFigures& machine,
+    StageAdder(const ModelCost& model, const ParallelSizes& sizes, const MachineSpec& machine,
                const StepLoad& load)
         : model_(model),
           ranks_(sizes.tensor),
@@ -99,7 +99,7 @@ class StageAdder {
     }
 
     // To the next stage, from each rank to its neighbour there.
-    void add_hand_over(const LinkFigures& link, StageCost& cost) const {
+    void add_hand_over(const LinkSpec& link, StageCost& cost) const {
         cost.bytes_sent += static_cast<double>(ranks_) * hidden_bytes_;
         cost.link_s += link.latency_s + hidden_bytes_ / link.bytes_per_s;
         ++cost.messages;
@@ -108,23 +108,23 @@ class StageAdder {
   private:
     const ModelCost& model_;
     int32_t ranks_;
-    const MachineFigures& machine_;
+    const MachineSpec& machine_;
     const StepLoad& load_;
-    const LinkFigures& link_;
+    const LinkSpec& link_;
     double hidden_bytes_;
 };
 
 }  // namespace
 
-std::span<const MachineFigures> known_machines() { return kMachines; }
+std::span<const MachineSpec> known_machines() { return kMachines; }
 
 StepCost step_cost(const ModelCost& model, const ParallelSizes& sizes,
-                   std::span<const PipelineStage> stages, const MachineFigures& machine,
+                   std::span<const PipelineStage> stages, const MachineSpec& machine,
                    const StepLoad& load) {
     const PipelineStage whole{0, static_cast<int32_t>(model.blocks.size())};
     if (stages.empty()) stages = {&whole, 1};
     const StageAdder adder(model, sizes, machine, load);
-    const LinkFigures& to_next = link_of(machine, 2 * sizes.tensor);
+    const LinkSpec& to_next = link_of(machine, 2 * sizes.tensor);
     StepCost step;
     for (size_t index = 0; index < stages.size(); ++index) {
         StageCost cost;

@@ -34,23 +34,23 @@ struct ModelCost {
     int64_t experts_per_token = 0;
 };
 
-struct LinkFigures {
+struct LinkSpec {
     double bytes_per_s = 0.0;
     double latency_s = 0.0;  // of a message
 };
 
-struct MachineFigures {
+struct MachineSpec {
     std::string name;
     double read_bytes_per_s = 0.0;  // of a device's memory
     double operations_per_s = 0.0;  // multiply-adds count as two
     uint64_t memory_bytes = 0;      // of a device
     int32_t devices_per_host = 1;
     int32_t activation_bytes = 4;  // of a value between ranks
-    LinkFigures within;            // a host
-    LinkFigures between;           // hosts
+    LinkSpec within;               // a host
+    LinkSpec between;              // hosts
 };
 // Published rates of machines of the field, by name.
-std::span<const MachineFigures> known_machines();
+std::span<const MachineSpec> known_machines();
 
 // Sequences that decode together.
 struct StepLoad {
@@ -78,7 +78,7 @@ struct StepCost {
 // sequences take turns. `stages` empty: one. Bytes of sums: 2 (N - 1) of the hidden states; of
 // logits (N - 1) rows; between stages, the hidden states of each rank.
 StepCost step_cost(const ModelCost& model, const ParallelSizes& sizes,
-                   std::span<const PipelineStage> stages, const MachineFigures& machine,
+                   std::span<const PipelineStage> stages, const MachineSpec& machine,
                    const StepLoad& load);
 
 }  // namespace nvllm

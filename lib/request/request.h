@@ -28,7 +28,7 @@ struct Request {
     // model has states, some are kept there.
     std::vector<int32_t> message_borders = {};
     SamplingParams sampling;  // seed is set, max_tokens is set and fits the context
-    // Wanted is a vector and no text: nothing is generated, and of `sampling` nothing holds.
+    // TokenExpert is a vector and no text: nothing is generated, and of `sampling` nothing holds.
     std::optional<PoolingParams> pooling;
     std::vector<int32_t> eos_token_ids;  // the model's end tokens
     // What each of its answers is held to; null: nothing. Not together with a beam search.

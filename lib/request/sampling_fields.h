@@ -273,10 +273,10 @@ inline constexpr auto kSamplingFields = std::tuple{
         {.sampled_by = SampledBy::device_ahead, .flag = {.letter = 's', .default_text = "random"}}),
 };
 
-// Whether the limit of this type of field is a `Wanted`.
-template <typename Wanted, typename Field>
+// Whether the limit of this type of field is a `TokenExpert`.
+template <typename TokenExpert, typename Field>
 constexpr bool has_limit() {
-    return std::is_same_v<Wanted, decltype(std::remove_cvref_t<Field>::limit)>;
+    return std::is_same_v<TokenExpert, decltype(std::remove_cvref_t<Field>::limit)>;
 }
 
 // Calls visit(field) for each row, in order.

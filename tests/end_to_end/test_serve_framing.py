@@ -181,7 +181,7 @@ def line_cases():
             ("DEL in the target", b"GET /li\x7fve HTTP/1.1", (400,)),
             ("a bare carriage return in the line", b"GET /live\r HTTP/1.1", (400,)),
             ("a colon in the method", b"GE:T /live HTTP/1.1", (400,)),
-            ("only a line break", b"\n", (400,)), ("a TLS greeting", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", (400,)),
+            ("only a line break", b"\n", (400,)), ("a TLS handshake", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", (400,)),
             ("HTTP/2's preface", b"PRI * HTTP/2.0", (505,))):
         yield f"line: {name}", first_line(line), statuses
 

@@ -35,7 +35,7 @@ struct TopologyOptions {
 
 std::vector<std::string> machine_names() {
     std::vector<std::string> names;
-    for (const MachineFigures& machine : known_machines()) names.push_back(machine.name);
+    for (const MachineSpec& machine : known_machines()) names.push_back(machine.name);
     return names;
 }
 
@@ -68,9 +68,9 @@ OptionList<TopologyOptions> topology_options() {
     return list;
 }
 
-MachineFigures machine_of(const TopologyOptions& options) {
-    MachineFigures machine;
-    for (const MachineFigures& known : known_machines()) {
+MachineSpec machine_of(const TopologyOptions& options) {
+    MachineSpec machine;
+    for (const MachineSpec& known : known_machines()) {
         if (known.name == options.machine) machine = known;
     }
     const auto replace = [](const std::optional<double>& given, double unit, double& figure) {
@@ -157,7 +157,7 @@ Json json_of(const std::vector<Split>& splits, const TopologyRequest& request,
                         {"tokens_per_second", split.tokens_per_s()},
                         {"bytes_per_step", split.cost.rank_bytes},
                         {"messages_per_step", split.cost.messages},
-                        {"uncut_modules", split.num_uncut}});
+                        {"replicated_modules", split.num_replicated}});
     }
     return {{"schema", "nvllm-inspect.topology/1"},
             {"model", model},

@@ -83,6 +83,11 @@ void Engine::Loop::load_texts(const EngineMetadata& metadata) {
         chosen_generation_config(config, metadata.options.directory);
     model_.notes = nvllm::model_notes(model_.config, metadata.model.weights_note,
                                       model_.tokenizer.get(), generation);
+    if (!metadata.model.replicated_modules.empty()) {
+        model_.notes.push_back(fmt::format(
+            "every rank has all of {} modules, which cannot be shared out; the first: {}",
+            metadata.model.replicated_modules.size(), metadata.model.replicated_modules.front()));
+    }
     input_ = std::make_unique<InputProcessor>(
         model_.tokenizer, model_.config, generation,
         read_pooling_config(metadata.options.directory), model_.plan.max_model_len,

@@ -14,7 +14,7 @@
 #include "lib/model/families/encoder.h"
 #include "lib/model/families/family.h"
 #include "lib/model/families/stored_names.h"
-#include "lib/model/weights/module_cut.h"
+#include "lib/model/weights/module_sharding.h"
 
 namespace nvllm {
 
@@ -179,7 +179,7 @@ struct BertLoader {
                                    ShardAxis::input};
         std::vector<LinearSpec> linears = projections;
         linears.push_back(output);
-        const ModuleCut cut(source, linears);
+        const ModuleSharding cut(source, linears);
         Attention layer;
         layer.shard = cut.shard();
         layer.heads = cut.share(config.num_heads);
@@ -201,7 +201,7 @@ struct BertLoader {
         const std::vector<LinearSpec> linears = {
             {block + names.mlp_in, config.hidden_size, inner, true, ShardAxis::output},
             {block + names.mlp_down, inner, config.hidden_size, true, ShardAxis::input}};
-        const ModuleCut cut(source, linears);
+        const ModuleSharding cut(source, linears);
         layer.in = load_linear(source, cut.of(linears.front()));
         layer.down = load_linear(source, cut.of(linears.back()));
         return layer;

@@ -10,7 +10,7 @@
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"
 #include "lib/model/weights/dense.h"
-#include "lib/model/weights/module_cut.h"
+#include "lib/model/weights/module_sharding.h"
 
 namespace nvllm {
 namespace {
@@ -241,7 +241,7 @@ Tensor load_table(WeightSource& source, const std::string& name, int64_t rows, i
 namespace {
 
 // Also of an embedding, whose rows are outputs of the head that may be tied to it.
-ModuleCut vocabulary_cut(WeightSource& source, const LinearSpec& linear) {
+ModuleSharding vocabulary_sharding(WeightSource& source, const LinearSpec& linear) {
     return {source, {&linear, 1}};
 }
 
@@ -262,7 +262,7 @@ void load_embedding(WeightSource& source, const ModelConfig& config, const Vocab
         parts.token_embedding = load_table(source, names.embedding, config.vocab_size, hidden);
         return;
     }
-    const ModuleCut cut = vocabulary_cut(source, linear);
+    const ModuleSharding cut = vocabulary_sharding(source, linear);
     const LinearSpec slice = cut.of(linear);
     parts.vocabulary = cut.shard();
     parts.token_embedding =
@@ -281,7 +281,7 @@ void load_head(WeightSource& source, const ModelConfig& config, const Vocabulary
     LinearSpec linear{names.head, config.hidden_size, config.vocab_size, config.head_bias,
                       ShardAxis::output};
     if (!parts.tied) {
-        const ModuleCut cut = vocabulary_cut(source, linear);
+        const ModuleSharding cut = vocabulary_sharding(source, linear);
         parts.head_shard = cut.shard();
         parts.head = load_linear(source, cut.of(linear));
         return;

@@ -8,7 +8,7 @@
 #include "kernels/error.h"
 #include "lib/model/families/decoder.h"
 #include "lib/model/families/family.h"
-#include "lib/model/weights/module_cut.h"
+#include "lib/model/weights/module_sharding.h"
 
 namespace nvllm {
 namespace {
@@ -56,7 +56,7 @@ struct Gpt2Loader {
             linear(name + ".c_attn", hidden, 3 * hidden, ShardAxis::output,
                    {of_heads, of_heads, of_heads}),
             linear(name + ".c_proj", hidden, hidden, ShardAxis::input)};
-        const ModuleCut cut(source, linears);
+        const ModuleSharding cut(source, linears);
         Attention layer;
         layer.shard = cut.shard();
         layer.heads = cut.share(config.num_heads);
@@ -76,7 +76,7 @@ struct Gpt2Loader {
         const std::vector<LinearSpec> linears = {
             linear(name + ".c_fc", config.hidden_size, inner, ShardAxis::output),
             linear(name + ".c_proj", inner, config.hidden_size, ShardAxis::input)};
-        const ModuleCut cut(source, linears);
+        const ModuleSharding cut(source, linears);
         layer.in = load_linear(source, cut.of(linears.front()));
         layer.down = load_linear(source, cut.of(linears.back()));
         return layer;

@@ -6,7 +6,7 @@
 
 #include "lib/model/layers/rope_scaling.h"
 #include "lib/model/weights/dense.h"
-#include "lib/model/weights/module_cut.h"
+#include "lib/model/weights/module_sharding.h"
 
 namespace nvllm {
 namespace {
@@ -63,7 +63,7 @@ LatentAttention load_latent_attention(const ModelConfig& config, WeightSource& s
         of_heads(".kv_b_proj", sizes.latent_dim, sizes.plain_dim + sizes.value_dim);
     const LinearSpec output = {name + ".o_proj", config.num_heads * sizes.value_dim,
                                config.hidden_size, config.attention_output_bias, ShardAxis::input};
-    const ModuleCut cut(source, std::vector{queries, keys_and_values, output});
+    const ModuleSharding cut(source, std::vector{queries, keys_and_values, output});
     LatentAttention layer;
     layer.sizes = sizes;
     layer.heads = cut.share(config.num_heads);

@@ -11,7 +11,7 @@
 #include "lib/model/families/latent_loader.h"
 #include "lib/model/families/llama_mlps.h"
 #include "lib/model/families/llama_states.h"
-#include "lib/model/weights/module_cut.h"
+#include "lib/model/weights/module_sharding.h"
 
 namespace nvllm {
 namespace {
@@ -72,8 +72,8 @@ struct LlamaLoader {
     }
 
     // Of all linears, also where keys and values are another layer's: those are cut alike.
-    ModuleCut cut_of(std::vector<LinearSpec> linears, const LinearSpec& output,
-                     size_t index) const {
+    ModuleSharding cut_of(std::vector<LinearSpec> linears, const LinearSpec& output,
+                          size_t index) const {
         const LayerHeads heads = config.heads_of(index);
         LinearSpec of_keys = linears.front();
         of_keys.out = heads.kv_heads * heads.head_dim;
@@ -103,7 +103,7 @@ struct LlamaLoader {
         const double plain_scale = 1.0 / std::sqrt(static_cast<double>(heads.head_dim));
         const std::vector<LinearSpec> inputs = projections(name, in, index);
         const LinearSpec output = output_projection(name, index);
-        const ModuleCut cut = cut_of(inputs, output, index);
+        const ModuleSharding cut = cut_of(inputs, output, index);
         Attention layer;
         layer.shard = cut.shard();
         layer.heads = cut.share(config.num_heads);

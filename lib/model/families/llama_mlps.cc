@@ -79,7 +79,7 @@ void choose_share(WeightSource& source, MoeMlp& layer, std::vector<MlpLinears>& 
 
 }  // namespace
 
-Mlp LlamaMlps::mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_partial) const {
+Mlp LlamaMlps::mlp(const MlpLinears& linears, const ModuleSharding& cut, bool is_partial) const {
     Mlp layer;
     layer.activation = mlp_function_named(config_.activation);
     layer.gated = traits_.gated_mlp;
@@ -95,7 +95,7 @@ Mlp LlamaMlps::mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_part
 Mlp LlamaMlps::mlp(const std::string& name, const MlpNames& names, int64_t hidden, int64_t inner,
                    bool bias) const {
     const MlpLinears linears = mlp_linears(traits_, name, names, hidden, inner, bias);
-    return mlp(linears, ModuleCut(source_, linears.all()), false);
+    return mlp(linears, ModuleSharding(source_, linears.all()), false);
 }
 
 // Experts that are stored as one tensor for all: [experts, 2 * inner, hidden], gate before up, or
@@ -309,7 +309,7 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
                                 config_.shared_expert_intermediate_size, config_.mlp_bias);
         for (LinearSpec& linear : of_shared.all()) all.push_back(std::move(linear));
     }
-    const ModuleCut cut(source_, all);
+    const ModuleSharding cut(source_, all);
     layer.is_cut = !layer.share && !cut.shard().is_whole();
     if (!shared.empty()) {
         layer.shared = mlp(of_shared, cut, layer.sums_with_shared());
@@ -331,7 +331,7 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
             return;
         }
     }
-    const ModuleCut of_experts = layer.share ? ModuleCut() : cut;
+    const ModuleSharding of_experts = layer.share ? ModuleSharding() : cut;
     for (const MlpLinears& expert : experts) {
         layer.experts.push_back(mlp(expert, of_experts, true));
         if (!traits_.clamped_experts) continue;

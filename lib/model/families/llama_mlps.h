@@ -9,7 +9,7 @@
 #include "lib/checkpoint/model_config.h"
 #include "lib/model/channel_flow.h"
 #include "lib/model/families/llama_blocks.h"
-#include "lib/model/weights/module_cut.h"
+#include "lib/model/weights/module_sharding.h"
 #include "lib/model/weights/weight_source.h"
 
 namespace nvllm {
@@ -57,7 +57,7 @@ class LlamaMlps {
     Mlp mlp(const std::string& name, const MlpNames& names, int64_t channels, int64_t inner,
             bool bias) const;
     // A rank's slice of it. `is_partial`: the sum over ranks is left to the caller.
-    Mlp mlp(const MlpLinears& linears, const ModuleCut& cut, bool is_partial) const;
+    Mlp mlp(const MlpLinears& linears, const ModuleSharding& cut, bool is_partial) const;
     std::vector<std::string> mlp_readers(const std::string& name) const;
     ChannelFlow mlp_flow(const std::string& name, int64_t inner) const;
     MoeMlp sparse(const std::string& block) const;

@@ -177,6 +177,9 @@ ShortConv LlamaStates::short_conv(const std::string& name, int64_t in) const {
 
 StateLayer LlamaStates::load(const std::string& block, int64_t in) const {
     const std::string name = fmt::format("{}.{}", block, traits_.state_layer);
+    if (!source_.part().tensor.is_whole()) {
+        source_.note_replicated(name + ": layers with states are not shared out");
+    }
     if (is(StateLayerKind::short_conv)) return short_conv(name, in);
     if (is(StateLayerKind::mamba2)) return mamba(name, in);
     if (is(StateLayerKind::kimi_delta)) return kimi_delta(name, in);

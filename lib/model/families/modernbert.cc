@@ -9,7 +9,7 @@
 
 #include "lib/model/families/decoder.h"
 #include "lib/model/families/family.h"
-#include "lib/model/weights/module_cut.h"
+#include "lib/model/weights/module_sharding.h"
 
 namespace nvllm {
 namespace {
@@ -65,7 +65,7 @@ struct ModernBertLoader {
              ShardAxis::output,
              {of_heads, of_heads, of_heads}},
             {name + ".Wo", width, hidden, config.attention_output_bias, ShardAxis::input}};
-        const ModuleCut cut(source, linears);
+        const ModuleSharding cut(source, linears);
         Attention layer;
         layer.shard = cut.shard();
         layer.heads = cut.share(config.num_heads);
@@ -92,7 +92,7 @@ struct ModernBertLoader {
              ShardAxis::output,
              {inner, inner}},
             {name + ".Wo", inner, config.hidden_size, config.mlp_bias, ShardAxis::input}};
-        const ModuleCut cut(source, linears);
+        const ModuleSharding cut(source, linears);
         layer.in = load_linear(source, cut.of(linears.front()));
         layer.down = load_linear(source, cut.of(linears.back()));
         return layer;

@@ -10,7 +10,7 @@
 #include "kernels/ops/moe.h"
 #include "kernels/rank_sums.h"
 #include "lib/model/layers/expert_choices.h"
-#include "lib/model/layers/spread_experts.h"
+#include "lib/model/layers/expert_parallel.h"
 #include "lib/model/weights/rank_sum.h"
 
 namespace nvllm {
@@ -136,7 +136,7 @@ void MoeMlp::apply_chosen(const Context& context, const ConstTensorView& given,
 void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
                            const ConstTensorView& x, ops::MatmulOutput how,
                            const TensorView& y) const {
-    if (share) return apply_spread(context, given, x, how, y);
+    if (share) return apply_expert_parallel(context, given, x, how, y);
     const int64_t tokens = x.dim(0);
     const ScratchArena::Scope host_scope(host_scratch(context));
     const Choices choices = route(context, *this, given);
@@ -168,9 +168,9 @@ void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
 }
 
 // Each rank of the tensor group takes its part of the tokens through the layer; then all have all.
-void MoeMlp::apply_spread(const Context& context, const ConstTensorView& given,
-                          const ConstTensorView& x, ops::MatmulOutput how,
-                          const TensorView& y) const {
+void MoeMlp::apply_expert_parallel(const Context& context, const ConstTensorView& given,
+                                   const ConstTensorView& x, ops::MatmulOutput how,
+                                   const TensorView& y) const {
     const ScratchArena::Scope host_scope(host_scratch(context));
     const ScratchArena::Scope scope(*context.scratch);
     const int64_t tokens = x.dim(0);
@@ -189,7 +189,7 @@ void MoeMlp::apply_spread(const Context& context, const ConstTensorView& given,
     } else {
         clear(context, sums);
     }
-    spread_over_experts(context, *this, x.rows(own.first, own.count), choices, sums);
+    dispatch_and_combine(context, *this, x.rows(own.first, own.count), choices, sums);
     const TensorView all = take_activations(context, {ranks * part, width});
     ops::gather_rows_of_ranks(context, out, all);
     ops::copy(context, all.rows(0, tokens), y);

@@ -61,8 +61,9 @@ struct MoeMlp {
 
   private:
     // The experts that are elsewhere as well, in the ranks' parts of the tokens.
-    void apply_spread(const Context& context, const ConstTensorView& given,
-                      const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
+    void apply_expert_parallel(const Context& context, const ConstTensorView& given,
+                               const ConstTensorView& x, ops::MatmulOutput how,
+                               const TensorView& y) const;
     // apply() without the sum over ranks of sums_with_shared().
     void apply_share(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                      const TensorView& y) const;

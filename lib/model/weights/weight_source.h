@@ -123,8 +123,8 @@ class WeightSource : public StoredTensors {
     const ModelPart& part() const { return part_; }
     void set_part(const ModelPart& part) { part_ = part; }
     // A module that every rank has all of: why it is not cut.
-    void note_uncut(const std::string& why) { uncut_.push_back(why); }
-    std::span<const std::string> uncut_modules() const { return uncut_; }
+    void note_replicated(const std::string& why) { replicated_.push_back(why); }
+    std::span<const std::string> replicated_modules() const { return replicated_; }
     // How linears are quantized; null: all are dense.
     const QuantizationConfig* quantization() const { return quantization_.get(); }
     void set_quantization(std::shared_ptr<const QuantizationConfig> quantization) {
@@ -192,7 +192,7 @@ class WeightSource : public StoredTensors {
     ComputeDevice device_;
     LinearHook* hook_ = nullptr;
     ModelPart part_;
-    std::vector<std::string> uncut_;
+    std::vector<std::string> replicated_;
     std::shared_ptr<const QuantizationConfig> quantization_;
     QuantizedLinears quantized_linears_;
     RepackCache* repack_cache_ = nullptr;

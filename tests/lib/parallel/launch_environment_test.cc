@@ -48,6 +48,10 @@ TEST_CASE("each launcher's variables name a rank") {
     REQUIRE(slurm);
     CHECK(slurm->rank == 5);
     CHECK(slurm->num_local == 4);
+    const auto on_one_node =
+        rank_with({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}});
+    REQUIRE(on_one_node);
+    CHECK(on_one_node->num_local == 2);
     CHECK(rank_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}})->launcher == "MPICH");
     CHECK(rank_with({{"RANK", "1"}, {"WORLD_SIZE", "2"}})->rank == 1);
     CHECK(!rank_with({{"RANK", "1"}}));

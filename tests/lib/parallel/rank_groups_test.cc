@@ -13,7 +13,7 @@ using namespace nvllm;
 TEST_CASE("ranks of a stage sum together, and stages hand on") {
     const ParallelSizes sizes{.tensor = 2, .pipeline = 3};
     CHECK(sizes.num_ranks() == 6);
-    CHECK(sizes.choosing_rank() == 4);
+    CHECK(sizes.output_rank() == 4);
     RankSetup setup;
     setup.sizes = sizes;
     setup.group_ids = make_group_ids(thread_collectives(), sizes);

@@ -8,7 +8,7 @@
 #include <future>
 
 #include "kernels/error.h"
-#include "lib/parallel/rank_greeting.h"
+#include "lib/parallel/rank_handshake.h"
 
 using namespace nvllm;
 
@@ -92,18 +92,19 @@ TEST_CASE("addresses are HOST:PORT") {
     CHECK(make_rank_secret() != make_rank_secret());
 }
 
-TEST_CASE("a greeting is read as far as it is right") {
-    const std::vector<uint8_t> said = write_greeting({1, 4}, "abc");
-    CHECK(said.size() == greeting_bytes("abc"));
-    RankGreeting greeting;
+TEST_CASE("a handshake is read as far as it is right") {
+    const std::vector<uint8_t> said = write_handshake({1, 4}, "abc");
+    CHECK(said.size() == handshake_bytes("abc"));
+    RankHandshake handshake;
     for (size_t size = 0; size < said.size(); ++size) {
-        CHECK(read_greeting(std::span(said).first(size), "abc", greeting) == Heard::part);
+        CHECK(read_handshake(std::span(said).first(size), "abc", handshake) ==
+              HandshakeState::incomplete);
     }
-    CHECK(read_greeting(said, "abc", greeting) == Heard::whole);
-    CHECK(greeting.rank == 1);
-    CHECK(greeting.num_ranks == 4);
-    CHECK(read_greeting(said, "abd", greeting) == Heard::wrong);
+    CHECK(read_handshake(said, "abc", handshake) == HandshakeState::complete);
+    CHECK(handshake.rank == 1);
+    CHECK(handshake.num_ranks == 4);
+    CHECK(read_handshake(said, "abd", handshake) == HandshakeState::wrong);
     std::vector<uint8_t> other = said;
     other[8] ^= 2;  // the version
-    CHECK(read_greeting(other, "abc", greeting) == Heard::wrong);
+    CHECK(read_handshake(other, "abc", handshake) == HandshakeState::wrong);
 }

@@ -19,7 +19,7 @@ ModelCost small_model() {
     return model;
 }
 
-MachineFigures round_machine() {
+MachineSpec round_machine() {
     return {"round", 1e9, 1e12, uint64_t{1} << 30, 2, 4, {1e8, 1e-5}, {1e7, 1e-4}};
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("of experts a step reads those that some token chooses") {
 }
 
 TEST_CASE("machines that are known have all their figures") {
-    for (const MachineFigures& machine : known_machines()) {
+    for (const MachineSpec& machine : known_machines()) {
         CHECK(machine.read_bytes_per_s > 1e11);
         CHECK(machine.operations_per_s > machine.read_bytes_per_s);
         CHECK(machine.within.bytes_per_s > machine.between.bytes_per_s);

@@ -9,13 +9,13 @@
 
 namespace nvllm {
 
-class ModuleCut {
+class ModuleSharding {
   public:
     // Of a module that is not cut.
-    ModuleCut() = default;
+    ModuleSharding() = default;
     // `linears`: whole ones, of all columns and rows that are to be cut. Where one of them cannot
     // be, the source counts the module as one that all ranks have.
-    ModuleCut(WeightSource& source, std::span<const LinearSpec> linears);
+    ModuleSharding(WeightSource& source, std::span<const LinearSpec> linears);
 
     // This rank's; whole where the module is not cut.
     const Shard& shard() const { return shard_; }

@@ -1,5 +1,5 @@
 // Experts on several ranks against the same experts on one, bit for bit.
-#include "lib/model/layers/spread_experts.h"
+#include "lib/model/layers/expert_parallel.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Compares and copies.
-#include "lib/parallel/rank_greeting.h"
+#include "lib/parallel/rank_handshake.h"
 
 #include <array>
 #include <cstring>
@@ -28,10 +28,10 @@ bool is_equal(std::span<const uint8_t> given, const std::string& secret) {
 
 }  // namespace
 
-std::vector<uint8_t> write_greeting(const RankGreeting& greeting, const std::string& secret) {
+std::vector<uint8_t> write_handshake(const RankHandshake& handshake, const std::string& secret) {
     std::vector<uint8_t> bytes(kMagic.begin(), kMagic.end());
     for (const uint32_t number :
-         {kVersion, greeting.rank, greeting.num_ranks, static_cast<uint32_t>(secret.size())}) {
+         {kVersion, handshake.rank, handshake.num_ranks, static_cast<uint32_t>(secret.size())}) {
         const auto* const raw = reinterpret_cast<const uint8_t*>(&number);
         bytes.insert(bytes.end(), raw, raw + sizeof(number));
     }
@@ -39,18 +39,18 @@ std::vector<uint8_t> write_greeting(const RankGreeting& greeting, const std::str
     return bytes;
 }
 
-size_t greeting_bytes(const std::string& secret) { return kHeadBytes + secret.size(); }
+size_t handshake_bytes(const std::string& secret) { return kHeadBytes + secret.size(); }
 
-Heard read_greeting(std::span<const uint8_t> said, const std::string& secret,
-                    RankGreeting& greeting) {
-    if (said.size() < kHeadBytes) return Heard::part;
+HandshakeState read_handshake(std::span<const uint8_t> said, const std::string& secret,
+                              RankHandshake& handshake) {
+    if (said.size() < kHeadBytes) return HandshakeState::incomplete;
     const bool is_known = std::memcmp(said.data(), kMagic.data(), kMagic.size()) == 0 &&
                           number_at(said, 0) == kVersion && number_at(said, 3) == secret.size();
-    if (!is_known) return Heard::wrong;
-    if (said.size() < greeting_bytes(secret)) return Heard::part;
-    if (!is_equal(said.subspan(kHeadBytes), secret)) return Heard::wrong;
-    greeting = {number_at(said, 1), number_at(said, 2)};
-    return Heard::whole;
+    if (!is_known) return HandshakeState::wrong;
+    if (said.size() < handshake_bytes(secret)) return HandshakeState::incomplete;
+    if (!is_equal(said.subspan(kHeadBytes), secret)) return HandshakeState::wrong;
+    handshake = {number_at(said, 1), number_at(said, 2)};
+    return HandshakeState::complete;
 }
 
 }  // namespace nvllm

@@ -14,7 +14,7 @@ namespace nvllm {
 // y [rows, width] += the weighted sums of the experts that `choices` names of x. All ranks of the
 // context's expert group call it together, each with rows of its own; without rows too. REQUIRES:
 // layer.share, in the order of the group.
-void spread_over_experts(const Context& context, const MoeMlp& layer, const ConstTensorView& x,
-                         const Choices& choices, const TensorView& y);
+void dispatch_and_combine(const Context& context, const MoeMlp& layer, const ConstTensorView& x,
+                          const Choices& choices, const TensorView& y);
 
 }  // namespace nvllm
