@@ -26,7 +26,7 @@ bool is_readable(int descriptor) {
 }
 
 void log_rank(size_t rank, size_t ranks, const WorkerReady& ready) {
-    log_info(
+    log_debug(
         fmt::format("rank {} of {}: weights {} ({} bytes) in {:.0f} ms, kv cache {} ({} bytes)",
                     rank, ranks, describe_bytes(ready.weight_bytes), ready.weight_bytes,
                     ready.weights_ms, describe_bytes(ready.kv_bytes), ready.kv_bytes));
