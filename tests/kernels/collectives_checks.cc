@@ -37,8 +37,9 @@ std::vector<T> values_of(int rank, int64_t count) {
 
 template <typename T>
 bool have_same_bits(const std::vector<T>& one, const std::vector<T>& other) {
+    // memcmp takes no null pointer, which is what an empty vector may give.
     return one.size() == other.size() &&
-           std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
+           (one.empty() || std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0);
 }
 
 template <typename T>
