@@ -68,7 +68,9 @@ CacheManager::CacheManager(const CacheConfig& config)
       copy_on_write_(shape_, pools_, index_, prefix_cache_, tables_, states_),
       swap_space_(sizes(config, &CacheGroupConfig::num_host_blocks)),
       swapper_(shape_, pools_, prefix_cache_, tables_, states_, deferred_, swap_space_),
-      compactor_(shape_, pools_, index_, prefix_cache_, tables_, deferred_) {}
+      compactor_(shape_, pools_, index_, prefix_cache_, tables_, deferred_) {
+    index_.set_listener(config.listener);
+}
 
 bool CacheManager::admit(SequenceBlocks& sequence, const PrefixMatch& match, int32_t num_tokens,
                          int32_t largest_step, int32_t headroom) {

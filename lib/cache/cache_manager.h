@@ -39,7 +39,8 @@ struct CacheConfig {
     std::vector<CacheGroupConfig> groups = {};
     bool enable_prefix_caching = true;
     std::optional<HashKey> hash_key = std::nullopt;  // of block keys; empty: a random one
-    std::string eviction = "lru";                    // a row of eviction.cc
+    PrefixListener* listener = nullptr;  // of the prefix cache; outlives the manager; null: none
+    std::string eviction = "lru";        // a row of eviction.cc
     // Of states: kept at multiples of so many tokens, rounded up to whole blocks. 0: of a block.
     int32_t checkpoint_interval = 0;
     // Of a prompt's states: kept at so many borders between its messages, the first of them and the

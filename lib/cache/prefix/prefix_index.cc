@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "lib/cache/prefix/prefix_listener.h"
 
 namespace nvllm {
 namespace {
@@ -16,6 +17,15 @@ constexpr size_t kMaxBucketsAtFirst = size_t{1} << 20;
 constexpr size_t kNodesInChunk = 256;
 
 }  // namespace
+
+BlockKey block_key(const HashKey& hash_key, const BlockKey& parent, std::span<const int32_t> tokens,
+                   std::string_view extra) {
+    FastSipHash128 hash(hash_key);
+    hash.add(std::as_bytes(std::span(&parent, 1)));
+    hash.add(std::as_bytes(tokens));
+    hash.add(std::as_bytes(std::span(extra)));
+    return hash.finish();
+}
 
 PrefixIndex::PrefixIndex(int32_t block_size, std::span<const int32_t> group_sizes,
                          const HashKey& hash_key)
@@ -27,15 +37,6 @@ PrefixIndex::PrefixIndex(int32_t block_size, std::span<const int32_t> group_size
     }
     // A full cache has about as many nodes; adding buckets would delay a step.
     buckets_.resize(std::bit_ceil(std::min(num_blocks, kMaxBucketsAtFirst)));
-}
-
-BlockKey PrefixIndex::key(const BlockKey& parent, std::span<const int32_t> tokens,
-                          std::string_view extra) const {
-    FastSipHash128 hash(hash_key_);
-    hash.add(std::as_bytes(std::span(&parent, 1)));
-    hash.add(std::as_bytes(tokens));
-    hash.add(std::as_bytes(std::span(extra)));
-    return hash.finish();
 }
 
 PrefixNode* PrefixIndex::find(const PrefixNode* parent, const BlockKey& key,
@@ -130,6 +131,7 @@ void PrefixIndex::insert(PrefixNode& node, int32_t group, BlockId block) {
     }
     ++replicas.num_blocks;
     ++node.num_blocks;
+    if (listener_ != nullptr && node.num_blocks == 1) listener_->cached(node.key);
 }
 
 void PrefixIndex::remove(int32_t group, BlockId block) {
@@ -145,6 +147,7 @@ void PrefixIndex::remove(int32_t group, BlockId block) {
         --entry.node->parent->groups[group].num_held_children;
     }
     --entry.node->num_blocks;
+    if (listener_ != nullptr && entry.node->num_blocks == 0) listener_->dropped(entry.node->key);
     drop_if_unneeded(entry.node);
 }
 

@@ -24,6 +24,13 @@ namespace nvllm {
 
 using BlockKey = Hash128;
 
+class PrefixListener;
+
+// The key of a block of tokens after the block with key `parent` (all zero for a first block).
+// `extra`: further bytes that the block's content depends on, see CacheKeyExtras.
+BlockKey block_key(const HashKey& hash_key, const BlockKey& parent, std::span<const int32_t> tokens,
+                   std::string_view extra);
+
 // The blocks of one cache group that hold one content.
 struct BlockReplicas {
     BlockId first = 0;       // the others follow it, see PrefixIndex::blocks()
@@ -60,10 +67,13 @@ class PrefixIndex {
 
     int32_t block_size() const { return static_cast<int32_t>(block_size_); }
 
-    // The key of a block of tokens after the block with key `parent` (all zero for a first block).
-    // `extra`: further bytes that the block's content depends on, see CacheKeyExtras.
+    // block_key() with this index's hash key.
     BlockKey key(const BlockKey& parent, std::span<const int32_t> tokens,
-                 std::string_view extra) const;
+                 std::string_view extra) const {
+        return block_key(hash_key_, parent, tokens, extra);
+    }
+    // Told from now on; must outlive the index. REQUIRES: the index is empty.
+    void set_listener(PrefixListener* listener) { listener_ = listener; }
 
     // The node with exactly this content, or null. `parent` is null for a first block.
     PrefixNode* find(const PrefixNode* parent, const BlockKey& key, std::span<const int32_t> tokens,
@@ -124,6 +134,7 @@ class PrefixIndex {
 
     HashKey hash_key_;
     size_t block_size_;
+    PrefixListener* listener_ = nullptr;
     std::vector<PrefixNode*> buckets_;  // a power of two
     size_t num_nodes_ = 0;
     std::vector<Chunk> chunks_;

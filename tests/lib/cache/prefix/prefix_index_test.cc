@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/cache/prefix/prefix_listener.h"
 
 namespace nvllm {
 namespace {
@@ -44,6 +45,34 @@ TEST_CASE("keys depend on everything before, and on the process's key") {
     CHECK_FALSE(first == index.key(first, Tokens{1, 2}, ""));
     CHECK_FALSE(first == other.key({}, Tokens{1, 2}, ""));
     CHECK(first == index.key({}, Tokens{1, 2}, ""));
+}
+
+// Lists what is cached.
+struct Listener : PrefixListener {
+    std::vector<BlockKey> keys;
+    void cached(const BlockKey& key) override { keys.push_back(key); }
+    void dropped(const BlockKey& key) override { std::erase(keys, key); }
+};
+
+TEST_CASE("a listener knows the contents that some block holds") {
+    const std::vector<int32_t> sizes{4, 4};
+    PrefixIndex index(1, sizes, kKey);
+    Listener listener;
+    index.set_listener(&listener);
+    const BlockKey key = index.key({}, Tokens{1}, "");
+    PrefixNode* node = index.find_or_add(nullptr, key, Tokens{1}, "");
+    CHECK(listener.keys.empty());
+    index.insert(*node, 0, 2);
+    index.insert(*node, 0, 3);
+    index.insert(*node, 1, 0);
+    CHECK(listener.keys == std::vector{key});
+    index.remove(0, 2);
+    index.move(0, 3, 1);
+    index.remove(0, 1);
+    CHECK(listener.keys == std::vector{key});
+    index.remove(1, 0);
+    CHECK(listener.keys.empty());
+    index.unpin(*node);
 }
 
 TEST_CASE("contents whose keys collide are told apart") {
