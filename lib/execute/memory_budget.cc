@@ -177,6 +177,17 @@ uint64_t cache_budget(const MemoryRequest& request, int64_t wanted_length) {
     return std::min({usual, left_for_cache(request, request.available_bytes) / 2, limit});
 }
 
+// The value of a flag that gives each of those that share it so much.
+uint64_t for_all(const MemoryRequest& request, uint64_t bytes) {
+    return bytes * static_cast<uint64_t>(request.num_sharing);
+}
+
+std::string describe_share(const MemoryRequest& request, uint64_t bytes) {
+    if (request.num_sharing == 1) return describe_bytes(bytes);
+    return fmt::format("{} to each of {} that share it", describe_bytes(bytes),
+                       request.num_sharing);
+}
+
 // The longest context of which so many sequences fit into `budget`, at most `wanted`.
 int64_t longest_that_fits(const MemoryRequest& request, uint64_t budget, int64_t wanted,
                           int64_t sequences = 1) {
@@ -210,7 +221,8 @@ std::string describe_few_blocks(const MemoryRequest& request, int64_t wanted, in
 // What sets the bound that the cache's share was counted from.
 std::string describe_bound(const MemoryRequest& request) {
     if (is_limited(request)) {
-        return fmt::format("--memory-limit {}", describe_bytes(*request.limit_bytes));
+        return fmt::format("--memory-limit {}",
+                           describe_bytes(for_all(request, *request.limit_bytes)));
     }
     if (request.utilization) {
         return fmt::format("{} of {} of {} (--gpu-memory-utilization)", *request.utilization,
@@ -247,8 +259,8 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
         return fmt::format(
             "the key-value cache of one sequence of {} tokens needs {}, but "
             "--kv-cache-memory-bytes leaves {}: use --kv-cache-memory-bytes {} or more{}",
-            wanted, describe_bytes(needed), describe_bytes(budget), needed,
-            shorter_fits ? ", or " + shorter : "");
+            wanted, describe_bytes(needed), describe_share(request, budget),
+            for_all(request, needed), shorter_fits ? ", or " + shorter : "");
     }
     if (shorter_fits) {
         return fmt::format(
@@ -256,14 +268,14 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
             wanted, describe_bytes(needed),
             is_limited(request) || request.utilization ? describe_bound(request)
                                                        : free_memory(request),
-            describe_bytes(budget), shorter);
+            describe_share(request, budget), shorter);
     }
     if (is_limited(request)) {
         return fmt::format(
             "weights of {} and scratch of {} leave no room for a key-value cache within {}: use "
             "--memory-limit {} or more",
             describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
-            describe_bound(request), taken_bytes(request) + needed);
+            describe_bound(request), for_all(request, taken_bytes(request) + needed));
     }
     if (!request.device.empty()) {
         return describe_device_shortage(request,
@@ -281,7 +293,7 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
         "free some, or use --kv-cache-memory-bytes {} to start all the same, where weights used as "
         "they lie in the file are read again whenever they are needed",
         describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
-        describe_bound(request), needed);
+        describe_bound(request), for_all(request, needed));
 }
 
 // The context of the plan: what was asked for, or as much of the model's as fits.
@@ -355,10 +367,11 @@ void check_limit(const MemoryRequest& request, MemoryPlan& plan) {
     if (!plan.shortage.empty() || total <= request.limit_bytes.value_or(UINT64_MAX)) return;
     plan.shortage = fmt::format(
         "weights of {}, scratch of {}, a key-value cache of {} and swap space of {} are {} in all, "
-        "more than --memory-limit {}: lower --kv-cache-memory-bytes, or use --memory-limit {}",
+        "more than the {} of --memory-limit: lower --kv-cache-memory-bytes, or use --memory-limit "
+        "{}",
         describe_bytes(plan.weight_bytes), describe_bytes(plan.scratch_bytes),
         describe_bytes(plan.kv_bytes), describe_bytes(plan.swap_bytes), describe_bytes(total),
-        describe_bytes(*request.limit_bytes), total);
+        describe_share(request, *request.limit_bytes), for_all(request, total));
 }
 
 // A device has no memory but its own.
@@ -411,7 +424,6 @@ int64_t wanted_context(const MemoryRequest& request, MemoryPlan& plan) {
 MemoryRequest shared_out(const MemoryRequest& request) {
     MemoryRequest own = request;
     const auto share = static_cast<uint64_t>(request.num_sharing);
-    own.num_sharing = 1;
     own.available_bytes /= share;
     own.swap_bytes /= share;
     if (own.kv_cache_bytes) *own.kv_cache_bytes /= share;
@@ -467,6 +479,7 @@ MemoryPlan plan_memory(const MemoryRequest& given) {
     check_limit(request, plan);
     add_outlook(request, plan);
     add_ranks(request, plan);
+    plan.num_replicas = request.num_replicas;
     return plan;
 }
 
@@ -498,9 +511,10 @@ uint64_t MemoryPlan::bytes_of_blocks(int64_t blocks) const {
 
 std::string MemoryPlan::summary() const {
     return fmt::format(
-        "{}weights {}, kv cache {} ({} tokens of {} B in blocks of {}), scratch {}; context {}, "
+        "{}{}weights {}, kv cache {} ({} tokens of {} B in blocks of {}), scratch {}; context {}, "
         "{:.1f} sequences of that "
         "length at once",
+        num_replicas > 1 ? fmt::format("each of {} replicas: ", num_replicas) : "",
         device.empty() ? "" : device + ": ", describe_bytes(weight_bytes), describe_bytes(kv_bytes),
         kv_tokens, kv_bytes_per_token, block_size, describe_bytes(scratch_bytes), max_model_len,
         max_concurrency);

@@ -50,6 +50,7 @@ struct MemoryRequest {
     std::vector<RankShare> ranks = {};
     // Ranks that share the machine's memory, and whatever is a limit of it.
     int32_t num_sharing = 1;
+    int32_t num_replicas = 1;  // for each of which the plan is
 };
 
 struct MemoryPlan {
@@ -79,6 +80,7 @@ struct MemoryPlan {
     int32_t longest_shared_context = 0;  // of max_num_seqs sequences at once
     uint64_t kv_bytes_for_all = 0;       // for max_num_seqs sequences of max_model_len
     std::vector<RankMemory> ranks;       // empty: there is one
+    int32_t num_replicas = 1;            // as in the request
     std::vector<std::string> notices;    // what was changed to make it fit
     // Why not even one sequence fits, and which value of which flag would; the sizes above are
     // then those of one sequence. Empty: it fits.

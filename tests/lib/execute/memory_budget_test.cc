@@ -60,6 +60,26 @@ TEST_CASE("layers of a draft take their part of every block") {
     CHECK(with.num_blocks[0] < without.num_blocks[0]);
 }
 
+TEST_CASE("what several share is divided, and flags are named with what all of them need") {
+    MemoryRequest request = small_request();
+    request.weight_bytes = uint64_t{1} << 30;
+    request.limit_bytes = uint64_t{4} << 30;
+    request.max_num_seqs = 10000;
+    request.num_sharing = 2;
+    request.num_replicas = 2;
+    const MemoryPlan plan = plan_memory(request);
+    CHECK(plan.num_replicas == 2);
+    CHECK(plan.kv_budget_bytes == uint64_t{1} << 30);  // of 2 GiB
+    request.limit_bytes.reset();
+    request.max_model_len = 2048;
+    request.kv_cache_bytes = uint64_t{4} << 20;
+    const std::string shortage = plan_memory(request).shortage;
+    CHECK(shortage.find("leaves 2.0 MiB to each of 2 that share it") != std::string::npos);
+    CHECK(shortage.find("--kv-cache-memory-bytes 8388608 or more") != std::string::npos);
+    request.kv_cache_bytes = 8388608;
+    CHECK(plan_memory(request).shortage.empty());
+}
+
 TEST_CASE("no more blocks than all slots can use") {
     const MemoryPlan plan = make_memory_plan(small_request());
     CHECK(plan.max_model_len == 2048);
