@@ -124,6 +124,28 @@ ChosenDevice choose_device(const std::string& asked) {
                               fmt::join(backend_places(name.backend), ", ")));
 }
 
+std::vector<ChosenDevice> choose_devices(const std::string& asked, int32_t count) {
+    std::vector<ChosenDevice> chosen{choose_device(asked)};
+    const ChosenDevice first = chosen.front();
+    if (first.is_cpu()) chosen.resize(static_cast<size_t>(count), first);
+    if (std::ssize(chosen) == count) return chosen;
+    const BackendTable& backend = open_backend(first.choice.module_path);
+    const BackendMachine machine = backend.look();
+    const bool has_number = asked.find(':') != std::string::npos;
+    for (int index = first.choice.index + 1; index < std::ssize(machine.devices); ++index) {
+        if (std::ssize(chosen) == count) break;
+        const BackendDevice& device = machine.devices[static_cast<size_t>(index)];
+        if (!device.unusable.empty() && has_number) refuse(asked, device.unusable);
+        if (!device.unusable.empty()) continue;
+        chosen.push_back(describe(first.choice.module_path, backend, machine, index));
+    }
+    if (std::ssize(chosen) == count) return chosen;
+    throw Error(ErrorKind::unavailable,
+                fmt::format("--data-parallel-size {}: each replica needs a device, and from {} on "
+                            "there are {} that can be used: {}",
+                            count, first.name, chosen.size(), list_devices(machine)));
+}
+
 BackendInfo backend_info(const std::string& name) {
     BackendInfo info;
     info.name = name;

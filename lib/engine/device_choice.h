@@ -25,6 +25,11 @@ struct ChosenDevice {
 // is missing.
 ChosenDevice choose_device(const std::string& asked);
 
+// A device for each of `count`: the CPU is there for all, of others one that was asked for by its
+// number and those that follow, else the first usable ones. Throws as choose_device(), and
+// unavailable where there are fewer.
+std::vector<ChosenDevice> choose_devices(const std::string& asked, int32_t count);
+
 // Information on one module, for reports.
 struct BackendInfo {
     std::string name;

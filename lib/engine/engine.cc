@@ -1,13 +1,13 @@
-// The engine's public calls, carried out by its loop (engine_loop.h).
+// The engine's public calls, carried out by its replicas' loops (engine_loop.h).
 #include "lib/engine/engine.h"
 
 #include <fmt/format.h>
 
-#include "lib/engine/loop/engine_loop.h"
+#include "lib/engine/replicas/replicas.h"
 
 namespace nvllm {
 
-Engine::Engine(const EngineConfig& config) : loop_(std::make_unique<Loop>(config)) {}
+Engine::Engine(const EngineConfig& config) : replicas_(std::make_unique<Replicas>(config)) {}
 Engine::~Engine() = default;
 
 MemoryPlan Engine::plan(const EngineConfig& config, std::optional<uint64_t> available_bytes) {
@@ -24,39 +24,44 @@ MemoryPlan Engine::plan(const EngineConfig& config, std::optional<uint64_t> avai
 }
 
 Result<Request> Engine::prepare(const RequestInput& input) const {
-    return loop_->input().process(input);
+    return replicas_->input().process(input);
 }
 RequestId Engine::submit(Request request, OutputListener listener) {
-    return loop_->submit(std::move(request), std::move(listener));
+    return replicas_->submit(std::move(request), std::move(listener));
 }
-void Engine::cancel(RequestId id) { loop_->inbox().cancel(id); }
-void Engine::hold(RequestId id) { loop_->inbox().hold(id, true); }
-void Engine::go_on(RequestId id) { loop_->inbox().hold(id, false); }
-void Engine::wait_idle() { loop_->status().wait_idle(); }
-void Engine::resize_cache(double share) { loop_->resize_cache(share); }
-CacheReset Engine::reset_prefix_cache() { return loop_->reset_prefix_cache(); }
-void Engine::stop() { loop_->stop(); }
+void Engine::cancel(RequestId id) { replicas_->loop_of(id).inbox().cancel(id); }
+void Engine::hold(RequestId id) { replicas_->loop_of(id).inbox().hold(id, true); }
+void Engine::go_on(RequestId id) { replicas_->loop_of(id).inbox().hold(id, false); }
+void Engine::wait_idle() { replicas_->wait_idle(); }
+void Engine::resize_cache(double share) { replicas_->resize_cache(share); }
+CacheReset Engine::reset_prefix_cache() { return replicas_->reset_prefix_cache(); }
+void Engine::stop() { replicas_->stop(); }
 void Engine::set_step_listener(std::function<void(const StepRecord&)> listener) {
-    loop_->step_listener = std::move(listener);
+    replicas_->set_step_listener(listener);
 }
-std::future<Snapshot> Engine::snapshot(SnapshotDetail detail) {
-    return loop_->inbox().snapshot(detail);
+std::future<Snapshot> Engine::snapshot(SnapshotDetail detail, int32_t replica) {
+    return replicas_->loop(replica).inbox().snapshot(detail);
 }
 void Engine::set_snapshot_listener(uint64_t after_step,
                                    std::function<void(const Snapshot&)> listener) {
-    loop_->snapshot_step = after_step;
-    loop_->snapshot_listener = std::move(listener);
+    EngineLoop& first = replicas_->loop(0);
+    first.snapshot_step = after_step;
+    first.snapshot_listener = std::move(listener);
 }
-const InputProcessor& Engine::input_processor() const { return loop_->input(); }
+const InputProcessor& Engine::input_processor() const { return replicas_->input(); }
 const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const {
-    return loop_->model().tokenizer;
+    return replicas_->model().tokenizer;
 }
-const ModelConfig& Engine::model_config() const { return loop_->model().config; }
-const std::vector<std::string>& Engine::model_notes() const { return loop_->model().notes; }
-const MemoryPlan& Engine::memory_plan() const { return loop_->model().plan; }
-const StartTimings& Engine::start_timings() const { return loop_->model().timings; }
-EngineStats Engine::stats() const { return loop_->status().stats(); }
-EngineHealth Engine::health() const { return loop_->status().health(); }
+const ModelConfig& Engine::model_config() const { return replicas_->model().config; }
+const std::vector<std::string>& Engine::model_notes() const { return replicas_->model().notes; }
+const MemoryPlan& Engine::memory_plan() const { return replicas_->model().plan; }
+const StartTimings& Engine::start_timings() const { return replicas_->model().timings; }
+EngineStats Engine::stats(std::optional<int32_t> replica) const {
+    return replica ? replicas_->loop(*replica).status().stats() : replicas_->stats();
+}
+EngineHealth Engine::health(std::optional<int32_t> replica) const {
+    return replica ? replicas_->loop(*replica).status().health() : replicas_->health();
+}
 
 const char* engine_state_name(EngineState state) {
     switch (state) {

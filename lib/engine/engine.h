@@ -1,13 +1,15 @@
 // Accepts requests and streams their outputs: plan, execute, check stops, commit, emit.
 //
 // One engine thread owns scheduler, cache and worker; callers submit from any thread through an
-// inbox. A request's faults end that request only. A worker that is lost, in a process of its own
-// or by a step that failed, costs no request anything but time.
+// inbox. With data parallelism there are several replicas of those, and a request goes to one of
+// them (ReplicaRouter). A request's faults end that request only. A worker that is lost, in a
+// process of its own or by a step that failed, costs no request anything but time.
 #pragma once
 
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +24,9 @@
 
 namespace nvllm {
 
-// Called on the engine thread with new output, in order; the last call of a request has `finished`
-// set. Must not block for long and must not call back into the engine but for cancel(), hold() and
-// go_on().
+// Called on the engine thread with new output, in order (of several replicas' threads by one at a
+// time); the last call of a request has `finished` set. Must not block for long and must not call
+// back into the engine but for cancel(), hold() and go_on().
 using OutputListener = std::function<void(RequestOutput&&)>;
 
 // How long each phase of the start took; phases may overlap.
@@ -36,7 +38,6 @@ struct StartTimings {
     double total_ms = 0.0;
 };
 
-// One line for every step, for --step-log and tests.
 // Drafts that a step verified for a sequence, and the rows (DraftTokens) of those it accepted.
 struct VerifiedDrafts {
     SequenceId sequence = 0;
@@ -44,7 +45,9 @@ struct VerifiedDrafts {
     std::vector<int32_t> accepted_rows;
 };
 
+// One line for every step, for --step-log and tests.
 struct StepRecord {
+    int32_t replica = 0;
     uint64_t plan_number = 0;
     double began_s = 0.0;            // on the engine's clock
     int32_t num_sequences = 0;       // in the plan
@@ -72,6 +75,17 @@ struct StepRecord {
     std::vector<VerifiedDrafts> drafts;  // empty when the step failed
 };
 
+// Of one of several replicas.
+struct ReplicaStats {
+    EngineState state = EngineState::running;
+    int64_t num_routed = 0;  // requests that it was given
+    int32_t num_running = 0;
+    int32_t num_waiting = 0;
+    BlockCounts blocks;
+    int64_t queried_tokens = 0;
+    int64_t hit_tokens = 0;
+};
+
 struct EngineStats {
     SchedulerStats scheduler;
     CacheStats cache;
@@ -81,6 +95,7 @@ struct EngineStats {
     // Since the last progress of the engine thread; 0 while it has nothing to do. A value far
     // beyond the time of a step means that the thread hangs.
     double seconds_since_heartbeat = 0.0;
+    std::vector<ReplicaStats> replicas = {};  // of all together; empty: there is one
 };
 
 class Engine {
@@ -128,9 +143,9 @@ class Engine {
 
     // Everything the engine keeps books on, as it is between two steps. Does not wait: the future
     // is ready soon, or its promise is broken when the engine ends first.
-    std::future<Snapshot> snapshot(SnapshotDetail detail);
-    // Called once, on the engine thread, after the step with this number. Set before the first
-    // submit().
+    std::future<Snapshot> snapshot(SnapshotDetail detail, int32_t replica = 0);
+    // Called once, on the engine thread, after the step with this number, of the first replica. Set
+    // before the first submit().
     void set_snapshot_listener(uint64_t after_step, std::function<void(const Snapshot&)> listener);
 
     const InputProcessor& input_processor() const;
@@ -138,16 +153,17 @@ class Engine {
     const ModelConfig& model_config() const;
     // What the model's files say and is not heeded (lib/tokenizer/model_notes.h).
     const std::vector<std::string>& model_notes() const;
-    const MemoryPlan& memory_plan() const;
+    const MemoryPlan& memory_plan() const;  // of each replica
     const StartTimings& start_timings() const;
-    // As of the last step, but for seconds_since_heartbeat, which is of now.
-    EngineStats stats() const;
-    // As of now, from any thread, whatever the engine thread is at.
-    EngineHealth health() const;
+    // Of one replica, or of all together. As of the last step, but for seconds_since_heartbeat,
+    // which is of now.
+    EngineStats stats(std::optional<int32_t> replica = {}) const;
+    // Alike; as of now, from any thread, whatever the engine thread is at.
+    EngineHealth health(std::optional<int32_t> replica = {}) const;
 
   private:
-    class Loop;
-    std::unique_ptr<Loop> loop_;
+    class Replicas;
+    std::unique_ptr<Replicas> replicas_;
 };
 
 }  // namespace nvllm

@@ -58,10 +58,19 @@ enum class RankBackend : uint8_t {
     external,   // processes that someone else's launcher starts
 };
 
-// One model computed by several ranks.
+// Which replica of a model takes a request.
+enum class ReplicaRouting : uint8_t {
+    prefix_aware,  // the one that has the least to compute before its first token
+    least_loaded,  // the one with the fewest answers under way
+    round_robin,   // one after another
+};
+
+// One model computed by several ranks, and by several replicas of those.
 struct ParallelOptions {
     int32_t tensor = 1;    // ranks that share out each layer
     int32_t pipeline = 1;  // stages, each with its own layers
+    int32_t data = 1;      // replicas, each with a scheduler and a cache of its own
+    ReplicaRouting routing = ReplicaRouting::prefix_aware;
     bool experts = false;  // ranks have experts of their own instead of parts of all
     RankBackend backend = RankBackend::automatic;
     std::string rank_launcher = "mpirun";  // words between spaces

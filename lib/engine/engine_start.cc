@@ -81,10 +81,18 @@ void check_scales_fit(const MemoryRequest& request, const std::vector<CacheLayou
 // Without a flag the free memory of a device is filled, less a rest for other users of the device.
 constexpr double kDeviceUtilization = 0.9;
 
-void add_device(const ChosenDevice& device, const BlockSize& block_size, MemoryRequest& request) {
-    if (device.is_cpu()) return;
-    request.device = device.name;
-    request.available_bytes = device.free_bytes;
+// A plan is for every replica: on the CPU these share the machine's memory, elsewhere each has a
+// device, of which the one with the least free memory counts.
+void add_devices(EngineMetadata& metadata, const BlockSize& block_size) {
+    MemoryRequest& request = metadata.memory;
+    request.num_replicas = metadata.config.compute.parallel.data;
+    if (metadata.device.is_cpu()) {
+        request.num_sharing *= request.num_replicas;
+        return;
+    }
+    request.device = metadata.device.name;
+    request.available_bytes =
+        std::ranges::min(metadata.devices, {}, &ChosenDevice::free_bytes).free_bytes;
     request.block_size = device_block_tokens(block_size, request.block_size);
     if (!request.utilization) request.utilization = kDeviceUtilization;
 }
@@ -241,7 +249,10 @@ bool can_plan_ahead(const ChosenDevice& device) {
 EngineMetadata engine_metadata(const EngineConfig& config) {
     EngineMetadata metadata;
     // A mock executor computes nothing.
-    if (!is_mock(config)) metadata.device = choose_device(config.compute.device);
+    if (!is_mock(config)) {
+        metadata.devices = choose_devices(config.compute.device, config.compute.parallel.data);
+        metadata.device = metadata.devices.front();
+    }
     check_ranks_compute(config.compute.parallel, metadata.device);
     metadata.placement = engine_placement(config);
     metadata.options = load_options(config, metadata.placement.num_threads());
@@ -258,9 +269,26 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     check_device_attends(metadata.device, metadata.model.kv_groups);
     metadata.memory = memory_request(metadata.config, metadata.model, metadata.drafts);
     share_memory(metadata.parallel, metadata.memory);
-    add_device(metadata.device, config.kv_cache.block_size, metadata.memory);
+    add_devices(metadata, config.kv_cache.block_size);
     check_device_stores(metadata.device, metadata.model.kv_groups, metadata.memory.kv_dtype);
     return metadata;
+}
+
+EngineMetadata of_replica(const EngineMetadata& metadata, const ReplicaPlace& place) {
+    EngineMetadata own = metadata;
+    own.place = place;
+    if (place.is_alone()) return own;
+    if (!metadata.devices.empty()) {
+        own.device = metadata.devices[static_cast<size_t>(place.index)];
+        own.options.device = own.device.choice;
+    }
+    own.placement = share_of(metadata.placement, place.index, place.count);
+    own.options.num_threads = own.placement.num_threads();
+    // The first one's sockets have the names that were asked for.
+    if (place.index > 0 && !own.config.inspection.socket.empty()) {
+        own.config.inspection.socket += fmt::format(".{}", place.index);
+    }
+    return own;
 }
 
 namespace {
@@ -326,6 +354,7 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     setup.model = metadata.options;
     setup.model.part = {};
     setup.placement = metadata.placement;
+    setup.replica = metadata.place;
     setup.model.checkpoint = metadata.model.checkpoint;
     setup.model.max_model_len = plan.max_model_len;
     setup.worker = worker_config(config, metadata.drafts, plan);
@@ -342,7 +371,7 @@ std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
     if (!metadata.parallel.is_alone() && has_own_processes(config.compute.parallel.backend)) {
         setup.ranks.collectives = rank_collectives();
         return std::make_unique<RemoteExecutor>(
-            setup, command_launcher(rank_launch(config.compute.parallel),
+            setup, command_launcher(rank_launch(config.compute.parallel, metadata.place),
                                     metadata.parallel.sizes.num_ranks()));
     }
     if (config.compute.isolation == Isolation::thread) {

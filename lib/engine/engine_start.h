@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/host/cpu_placement.h"
 #include "lib/cache/cache_manager.h"
@@ -13,6 +14,7 @@
 #include "lib/execute/memory_budget.h"
 #include "lib/execute/step_executor.h"
 #include "lib/model/loader.h"
+#include "lib/parallel/replica_place.h"
 #include "lib/schedule/scheduler_config.h"
 
 namespace nvllm {
@@ -20,9 +22,11 @@ namespace nvllm {
 // Everything known before any weight is read.
 struct EngineMetadata {
     EngineConfig config;  // fitted to the model
+    ReplicaPlace place;   // whose this is, see of_replica()
     ModelLoadOptions options;
     CpuPlacement placement;
-    ChosenDevice device;
+    ChosenDevice device;                // of the first replica
+    std::vector<ChosenDevice> devices;  // of each replica
     ModelMetadata model;
     ParallelChoice parallel;
     DraftChoice drafts;
@@ -32,6 +36,9 @@ struct EngineMetadata {
 // Reads config.json and the headers of the weights. Throws what choose_device() and what
 // engine_placement() and model_metadata() throw.
 EngineMetadata engine_metadata(const EngineConfig& config);
+
+// That of one of the replicas: its device, or its share of the processors.
+EngineMetadata of_replica(const EngineMetadata& metadata, const ReplicaPlace& place);
 
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);
 SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadata& metadata,

@@ -42,11 +42,12 @@ std::string rank_collectives() {
     return module->path;
 }
 
-RankLaunch rank_launch(const ParallelOptions& options) {
+RankLaunch rank_launch(const ParallelOptions& options, const ReplicaPlace& place) {
     RankLaunch launch;
     launch.program = find_worker_program();
     launch.address = options.rank_address.empty() ? RankAddress{"127.0.0.1", 0}
                                                   : parse_rank_address(options.rank_address);
+    if (launch.address.port > 0) launch.address.port += static_cast<uint16_t>(place.index);
     const char* const secret = std::getenv(kRankSecretVariable);
     if (secret != nullptr) launch.secret = secret;
     if (options.backend == RankBackend::mpi) {

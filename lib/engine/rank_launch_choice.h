@@ -5,6 +5,7 @@
 
 #include "lib/engine/engine_config.h"
 #include "lib/execute/ranks/rank_launcher.h"
+#include "lib/parallel/replica_place.h"
 
 namespace nvllm {
 
@@ -14,7 +15,8 @@ bool has_own_processes(RankBackend backend);
 // The module that carries their data. Throws unavailable: what is missing, and how to do without.
 std::string rank_collectives();
 
-// Throws usage where an option that others need is missing.
-RankLaunch rank_launch(const ParallelOptions& options);
+// Of one of the replicas: of an address with a port, the first one has that port, and each further
+// one the next. Throws usage where an option that others need is missing.
+RankLaunch rank_launch(const ParallelOptions& options, const ReplicaPlace& place);
 
 }  // namespace nvllm

@@ -115,11 +115,17 @@ void fields(Archive& archive, ProposerSetup& setup) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, ReplicaPlace& place) {
+    auto& [index, count] = place;
+    archive(index, count);
+}
+
+template <typename Archive>
 void fields(Archive& archive, WorkerSetup& setup) {
     auto& [model, placement, placement_options, worker, kv_groups, vocab_size, proposer,
-           draft_kv_groups, ranks, stages] = setup;
+           draft_kv_groups, ranks, replica, stages] = setup;
     archive(model, placement, placement_options, worker, kv_groups, vocab_size, proposer,
-            draft_kv_groups, ranks, stages);
+            draft_kv_groups, ranks, replica, stages);
 }
 
 template <typename Archive>

@@ -75,7 +75,8 @@ class Service {
 
     CpuPlacement placement(const WorkerSetup& setup) const {
         if (!launched_) return setup.placement;
-        return share_of(plan_placement(read_cpu_resources(), setup.placement_options),
+        const CpuPlacement all = plan_placement(read_cpu_resources(), setup.placement_options);
+        return share_of(share_of(all, setup.replica.index, setup.replica.count),
                         launched_->local_rank, launched_->num_local);
     }
 

@@ -11,6 +11,7 @@
 #include "lib/model/loader.h"
 #include "lib/parallel/pipeline_stages.h"
 #include "lib/parallel/rank_setup.h"
+#include "lib/parallel/replica_place.h"
 
 namespace nvllm {
 
@@ -28,6 +29,7 @@ struct WorkerSetup {
     ProposerSetup proposer;
     std::vector<CacheLayout> draft_kv_groups;
     RankSetup ranks;
+    ReplicaPlace replica;
     std::vector<PipelineStage> stages;  // by stage; empty: there is one
 
     // That of one of the ranks: its part of the model and of what it caches, and its share of the

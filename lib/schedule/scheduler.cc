@@ -81,8 +81,7 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
 void Scheduler::add_sequence(const std::shared_ptr<ScheduledRequest>& shared,
                              const Request& request, int32_t index, int32_t longest_length) {
     const SequenceId id = requests_.next_id();
-    const CacheKeyExtras extras{request.cache_salt, request.adapter, request.media_keys,
-                                shared->rope_choice};
+    const CacheKeyExtras extras = cache_key_extras(context_.config, request);
     ScheduledSequence& added = requests_.add_sequence(std::make_unique<ScheduledSequence>(
         ScheduledSequence{.sequence = Sequence::waiting(request, id, index),
                           .cache = SequenceBlocks(context_.cache, extras, id),

@@ -160,13 +160,16 @@ class Server::Core {
     void dump_state() {
         for (const auto& model : models.all()) {
             if (model->state() != ModelState::ready) continue;
-            auto future = model->engine()->snapshot(SnapshotDetail::full);
-            if (future.wait_for(kLongestDump) != std::future_status::ready) {
-                log_warning(fmt::format("the state of {} was not to be had within {} s",
-                                        model->name(), kLongestDump.count()));
-                continue;
+            for (int32_t replica = 0; replica < model->engine()->memory_plan().num_replicas;
+                 ++replica) {
+                auto future = model->engine()->snapshot(SnapshotDetail::full, replica);
+                if (future.wait_for(kLongestDump) != std::future_status::ready) {
+                    log_warning(fmt::format("the state of {} was not to be had within {} s",
+                                            model->name(), kLongestDump.count()));
+                    continue;
+                }
+                log_state(model->name(), dump_text(future.get()));
             }
-            log_state(model->name(), dump_text(future.get()));
         }
     }
 

@@ -132,6 +132,9 @@ void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
                           describe_bytes(plan.kv_bytes), describe_bytes(plan.kv_budget_bytes),
                           with_separators(plan.kv_tokens), with_separators(plan.kv_bytes_per_token),
                           dtype_name(plan.kv_dtype), plan.block_size));
+    if (plan.num_replicas > 1) {
+        sheet.row("replicas", fmt::format("{}, each with all of this", plan.num_replicas));
+    }
     if (!plan.ranks.empty()) sheet.row("ranks", describe_ranks(plan.ranks));
     if (plan.swap_bytes > 0) sheet.row("swap space", describe_bytes(plan.swap_bytes));
     sheet.row("in all", fmt::format("{}; {} is free{}", describe_bytes(total_bytes(plan)),
@@ -164,6 +167,7 @@ nlohmann::ordered_json plan_json(const MemoryPlan& plan, const std::string& mode
                  {"longest_context", plan.longest_context},
                  {"longest_context_of_all_sequences", plan.longest_shared_context},
                  {"kv_cache_bytes_of_all_sequences", plan.kv_bytes_for_all}};
+    json["replicas"] = plan.num_replicas;
     if (!plan.ranks.empty()) json["ranks"] = ranks_json(plan);
     if (!plan.shortage.empty()) json["shortage"] = plan.shortage;
     json["advice"] = advice(plan);

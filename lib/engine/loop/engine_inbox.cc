@@ -14,7 +14,7 @@ void EngineInbox::post(EngineMessage message) {
 
 RequestId EngineInbox::submit(Request request, OutputListener listener) {
     const std::lock_guard lock(mutex_);
-    const RequestId id = next_request_++;
+    const RequestId id = std::exchange(next_request_, next_request_ + id_step_);
     request.id = id;
     request.arrival_s = clock_.now_s();
     if (!request.sampling.seed) request.sampling.seed = seeds_();

@@ -13,6 +13,7 @@
 
 #include "lib/engine/engine.h"
 #include "lib/engine/loop/engine_clock.h"
+#include "lib/parallel/replica_place.h"
 #include "lib/schedule/snapshot.h"
 #include "lib/system/wake_event.h"
 
@@ -45,7 +46,10 @@ using EngineMessage = std::variant<SubmitMessage, CancelMessage, HoldMessage, Re
 
 class EngineInbox {
   public:
-    explicit EngineInbox(const EngineClock& clock) : clock_(clock) {}
+    EngineInbox(const EngineClock& clock, const ReplicaPlace& place)
+        : clock_(clock),
+          id_step_(static_cast<RequestId>(place.count)),
+          next_request_(static_cast<RequestId>(place.index) + 1) {}
 
     // Any thread. A request without a seed gets a random one.
     RequestId submit(Request request, OutputListener listener);
@@ -76,11 +80,12 @@ class EngineInbox {
     void post(EngineMessage message);
 
     const EngineClock& clock_;
+    const RequestId id_step_;  // ids of a replica are alike modulo this
     WakeEvent wake_event_;
     mutable std::mutex mutex_;
     std::vector<EngineMessage> messages_;
     std::mt19937_64 seeds_{std::random_device{}()};
-    RequestId next_request_ = 1;
+    RequestId next_request_;
     bool shut_down_ = false;
     bool asleep_ = false;  // the engine thread waits for the event
 };

@@ -1,4 +1,5 @@
-// Everything an engine owns, and the thread that runs it: takes messages, steps, publishes.
+// What one replica of an engine owns, and the thread that runs it: takes messages, steps,
+// publishes.
 //
 // The engine thread owns scheduler, cache, executor and outputs without locks. Other threads reach
 // it by the inbox and read its state from the status; those two have their own locks.
@@ -25,20 +26,17 @@
 
 namespace nvllm {
 
-// What an engine knows of its model when it has started.
-struct LoadedModel {
-    std::string name;
-    ModelConfig config;
-    std::vector<std::string> notes;
-    MemoryPlan plan;
-    StartTimings timings;
-    std::shared_ptr<const Tokenizer> tokenizer;
-};
-
-class Engine::Loop {
+class EngineLoop {
   public:
-    explicit Loop(const EngineConfig& config);
-    ~Loop();
+    // Starts the thread, which begins to load the model. `clock` must outlive the loop.
+    EngineLoop(const EngineMetadata& metadata, const MemoryPlan& plan, const EngineClock& clock);
+    ~EngineLoop();
+    EngineLoop(const EngineLoop&) = delete;
+    EngineLoop& operator=(const EngineLoop&) = delete;
+
+    // Waits until requests can be submitted. `tokenizer`: null when the model has none. Throws what
+    // was wrong with the model.
+    WorkerReady finish_start(std::shared_ptr<const Tokenizer> tokenizer);
 
     // Any thread.
     RequestId submit(Request request, OutputListener listener);
@@ -46,21 +44,14 @@ class Engine::Loop {
     CacheReset reset_prefix_cache();
     EngineInbox& inbox() { return inbox_; }
     EngineStatus& status() { return status_; }
-    const InputProcessor& input() const { return *input_; }
-    const LoadedModel& model() const { return model_; }
     void stop();
 
+    // As Engine has them.
     std::function<void(const StepRecord&)> step_listener;
     std::function<void(const Snapshot&)> snapshot_listener;
     uint64_t snapshot_step = 0;
 
   private:
-    // The start.
-    void make_parts(const EngineMetadata& metadata);
-    void load(const EngineMetadata& metadata);
-    void load_texts(const EngineMetadata& metadata);
-    void open_for_others(const EngineConfig& config);
-
     // The engine thread.
     void run(std::promise<WorkerReady> started);
     bool start_worker(std::promise<WorkerReady>& started);
@@ -73,20 +64,24 @@ class Engine::Loop {
     void note_step(const StepRecord& record);
     void publish_progress();
 
-    EngineClock clock_;
-    EngineInbox inbox_{clock_};
+    const EngineClock& clock_;
+    const ReplicaPlace place_;
+    const std::string model_;  // its name
+    const double watchdog_timeout_s_;
+    const std::string inspection_socket_;  // empty: none
+    const std::vector<int32_t> planned_blocks_;
+    EngineInbox inbox_;
     EngineStatus status_;
     OutputDelivery delivery_{clock_};
     PendingResizes resizes_;
-    LoadedModel model_;
-    std::unique_ptr<InputProcessor> input_;
     std::unique_ptr<StepExecutor> executor_;
     std::unique_ptr<CacheManager> cache_;
     std::unique_ptr<Scheduler> scheduler_;
-    std::optional<FragmentationMeter> fragmentation_;
-    std::optional<FaultHandler> faults_;
-    std::optional<StepRunner> steps_;
+    FragmentationMeter fragmentation_;
+    FaultHandler faults_;
+    StepRunner steps_;
     std::thread thread_;
+    std::future<WorkerReady> started_;
     std::unique_ptr<InspectionServer> inspection_;
 };
 

@@ -64,6 +64,19 @@ void add_parallel_options(OptionList<ComputeOptions>& list) {
              nested(&ComputeOptions::parallel, &ParallelOptions::pipeline),
              "Stages of layers, which hand hidden states on; as many steps are computed at once.",
              range(1, 1024));
+    list.add("data-parallel-size", nested(&ComputeOptions::parallel, &ParallelOptions::data),
+             "Replicas of the model, each with a scheduler, a cache and ranks of its own. On the "
+             "CPU they share out the processors and the memory; of other devices each takes the "
+             "next.",
+             range(1, 1024));
+    list.add_choice<ReplicaRouting>(
+        "data-parallel-routing", nested(&ComputeOptions::parallel, &ParallelOptions::routing),
+        "Which replica takes a request: the one that has the least to compute before its first "
+        "token (prefix_aware: what of the prompt it has cached, and what it has to do), the one "
+        "with the fewest answers under way (least_loaded), or each in turn (round_robin).",
+        {{"prefix_aware", ReplicaRouting::prefix_aware},
+         {"least_loaded", ReplicaRouting::least_loaded},
+         {"round_robin", ReplicaRouting::round_robin}});
     list.add("enable-expert-parallel", nested(&ComputeOptions::parallel, &ParallelOptions::experts),
              "Of layers with experts, give each of the ranks that share out a layer experts of its "
              "own instead of a part of every one; tokens go to them.");
@@ -83,7 +96,8 @@ void add_parallel_options(OptionList<ComputeOptions>& list) {
              "all anew.",
              value_name("COMMAND"));
     list.add("rank-address", nested(&ComputeOptions::parallel, &ParallelOptions::rank_address),
-             "Where ranks in other processes find this one. They say the secret that is in "
+             "Where ranks in other processes find this one; those of further replicas at the next "
+             "ports. They say the secret that is in "
              "NVLLM_RANK_SECRET; ranks that this program starts are given one.",
              value_name("HOST:PORT"), default_text("127.0.0.1 and any port"));
 }

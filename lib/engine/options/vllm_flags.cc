@@ -142,8 +142,11 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_refused("--decode-context-parallel-size -dcp --prefill-context-parallel-size -pcp "
                     "--context-parallel-size -cp",
                     one, kOneDevice, "1"),
-    foreign_refused("--data-parallel-size -dp --data-parallel-size-local -dpl", one,
-                    "start one server for each device, and a proxy before them", "1"),
+    foreign_alias("-dp", one, "data-parallel-size"),
+    foreign_refused("--data-parallel-size-local -dpl", one,
+                    "--data-parallel-size are all replicas of this server: start one on each "
+                    "machine, and a router before them",
+                    "1"),
     foreign_refused("--data-parallel-rank -dpn --data-parallel-start-rank -dpr "
                     "--data-parallel-address -dpa --data-parallel-rpc-port -dpp",
                     one, kNoNodes, "0"),

@@ -28,6 +28,13 @@ int32_t rope_choice(const SchedulerConfig& config, int32_t length, const Request
     return original > 0 && num_positions(length, request) <= original ? 1 : 0;
 }
 
+CacheKeyExtras cache_key_extras(const SchedulerConfig& config, const Request& request) {
+    const int32_t length =
+        longest_length(config, static_cast<int32_t>(request.prompt_token_ids.size()), request);
+    return {request.cache_salt, request.adapter, request.media_keys,
+            rope_choice(config, length, request)};
+}
+
 int32_t max_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,
                    int32_t length, const Request& request) {
     const int32_t each =

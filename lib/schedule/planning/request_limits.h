@@ -19,6 +19,9 @@ int32_t longest_length(const SchedulerConfig& config, int32_t num_prompt_tokens,
 // from the longest length.
 int32_t rope_choice(const SchedulerConfig& config, int32_t length, const Request& request);
 
+// On which the keys of its cached blocks depend beside its tokens.
+CacheKeyExtras cache_key_extras(const SchedulerConfig& config, const Request& request);
+
 // Blocks of a group that a request of such a length holds at most at any time. Beams advance
 // together: all of them must fit at once.
 int32_t max_blocks(const SchedulerConfig& config, const CacheManager& cache, int32_t group,

@@ -72,10 +72,11 @@ void HostedModel::load(const EngineConfig& fitted) {
     if (const auto& tokenizer = engine_->tokenizer()) {
         longest_token_bytes_ = max_bytes_of_a_token(*tokenizer);
     }
-    const auto pool_tokens = static_cast<double>(engine_->memory_plan().kv_tokens);
+    const int32_t replicas = engine_->memory_plan().num_replicas;
+    const auto pool_tokens = static_cast<double>(engine_->memory_plan().kv_tokens * replicas);
     admission_ = std::make_shared<AdmissionControl>(AdmissionLimits{
-        .max_sequences =
-            config_.scheduling.scheduler.max_num_seqs + limits_.admission.max_queued_requests,
+        .max_sequences = config_.scheduling.scheduler.max_num_seqs * replicas +
+                         limits_.admission.max_queued_requests,
         .max_prompt_tokens =
             static_cast<int64_t>((1.0 + limits_.admission.max_queued_pools) * pool_tokens),
         .overload_status = limits_.admission.overload_status});

@@ -29,10 +29,16 @@ uint64_t part_of(uint64_t bytes, double share) {
     return static_cast<uint64_t>(share * static_cast<double>(bytes));
 }
 
-uint64_t min_bytes(const MemoryPlan& plan) { return part_of(plan.kv_bytes, plan.smallest_share); }
+// Of all replicas.
+uint64_t max_bytes(const MemoryPlan& plan) {
+    return plan.kv_bytes * static_cast<uint64_t>(plan.num_replicas);
+}
+
+uint64_t min_bytes(const MemoryPlan& plan) { return part_of(max_bytes(plan), plan.smallest_share); }
 
 uint64_t fixed_bytes(const MemoryPlan& plan) {
-    return plan.weight_bytes + plan.scratch_bytes + plan.swap_bytes;
+    return (plan.weight_bytes + plan.scratch_bytes + plan.swap_bytes) *
+           static_cast<uint64_t>(plan.num_replicas);
 }
 
 Participant check_model(const std::shared_ptr<HostedModel>& model) {
@@ -41,9 +47,9 @@ Participant check_model(const std::shared_ptr<HostedModel>& model) {
     Participant participant{
         .model = model, .claim = {}, .now_bytes = plan.bytes_of_blocks(stats.cache.blocks.total)};
     participant.claim.min_bytes = min_bytes(plan);
-    participant.claim.max_bytes = plan.kv_bytes;
+    participant.claim.max_bytes = max_bytes(plan);
     participant.claim.needed_bytes = stats.scheduler.num_waiting > 0
-                                         ? plan.kv_bytes
+                                         ? max_bytes(plan)
                                          : plan.bytes_of_blocks(stats.cache.blocks.used);
     return participant;
 }

@@ -125,7 +125,8 @@ std::optional<ApiError> ModelLoader::load(const std::string& name, const std::st
         return error;
     }
     const auto others = models_.all();
-    const EngineConfig options = others.empty() ? EngineConfig{} : others.front()->config();
+    EngineConfig options;
+    if (!others.empty()) options = others.front()->config();
     if (load_later(host({name}, with_model(options, path)))) return std::nullopt;
     return ApiError{.message = fmt::format("a model '{}' is there already", name),
                     .code = "model_exists",

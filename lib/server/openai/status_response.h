@@ -78,13 +78,32 @@ struct HealthStatus {
     }
 };
 
-// Of a model that is ready.
+// Of one of several replicas.
+struct ReplicaStatus {
+    std::string state;
+    int64_t running = 0, waiting = 0;
+    int64_t routed = 0;  // requests that it was given
+    int64_t blocks_total = 0, blocks_used = 0, blocks_cached = 0;
+    template <typename Visit>
+    void fields(Visit& visit) const {
+        visit("state", state);
+        visit("running", running);
+        visit("waiting", waiting);
+        visit("routed", routed);
+        visit("blocks_total", blocks_total);
+        visit("blocks_used", blocks_used);
+        visit("blocks_cached", blocks_cached);
+    }
+};
+
+// Of a model that is ready: of all its replicas together.
 struct EngineStatus {
     Maybe<SequenceCounts> requests;
     Maybe<int64_t> max_num_seqs;  // may run at once
     Maybe<CacheStatus> kv_cache;
     Maybe<WorkerStatus> worker;
     Maybe<HealthStatus> health;
+    Maybe<std::vector<ReplicaStatus>> replicas;  // absent: there is one
     Maybe<SamplingDefaults> sampling_defaults;
     template <typename Visit>
     void fields(Visit& visit) const {
@@ -93,6 +112,7 @@ struct EngineStatus {
         visit("kv_cache", kv_cache);
         visit("worker", worker);
         visit("health", health);
+        visit("replicas", replicas);
         visit("sampling_defaults", sampling_defaults);
     }
 };

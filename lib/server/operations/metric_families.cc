@@ -7,6 +7,7 @@ namespace nvllm::server {
 namespace {
 
 const std::string kModel = "model_name";
+const std::string kReplica = "replica";
 
 }  // namespace
 
@@ -185,6 +186,28 @@ FaultFamilies::FaultFamilies(MetricsRegistry& registry)
       device_resets(registry.counter("nvllm_device_resets_total",
                                      "Times a device was lost and opened again.", {kModel})) {}
 
+ReplicaFamilies::ReplicaFamilies(MetricsRegistry& registry)
+    : replica_up(registry.gauge("nvllm_replica_up",
+                                "1 while the replica computes, 0 while its worker starts again, "
+                                "hangs or is lost for good.",
+                                {kModel, kReplica})),
+      replica_requests(registry.counter("nvllm_replica_requests_total",
+                                        "Requests that the replica was given.",
+                                        {kModel, kReplica})),
+      replica_running(registry.gauge("nvllm_replica_sequences_running",
+                                     "Sequences that the replica computes.", {kModel, kReplica})),
+      replica_waiting(registry.gauge("nvllm_replica_sequences_waiting",
+                                     "Sequences that wait at the replica.", {kModel, kReplica})),
+      replica_cache_usage(registry.gauge("nvllm_replica_kv_cache_usage_ratio",
+                                         "Used share of the replica's key-value blocks.",
+                                         {kModel, kReplica})),
+      replica_queried_tokens(registry.counter("nvllm_replica_prefix_cache_queried_tokens_total",
+                                              "Tokens looked up in the replica's prefix cache.",
+                                              {kModel, kReplica})),
+      replica_hit_tokens(registry.counter("nvllm_replica_prefix_cache_hit_tokens_total",
+                                          "Tokens found in the replica's prefix cache.",
+                                          {kModel, kReplica})) {}
+
 ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t max_tokens)
     : RequestFamilies(registry),
       TokenFamilies(registry),
@@ -193,6 +216,7 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t max_tokens)
       StepFamilies(registry),
       SpeculationFamilies(registry),
       CacheFamilies(registry),
-      FaultFamilies(registry) {}
+      FaultFamilies(registry),
+      ReplicaFamilies(registry) {}
 
 }  // namespace nvllm::server

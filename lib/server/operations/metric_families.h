@@ -118,6 +118,19 @@ struct FaultFamilies {
     CounterFamily& device_resets;
 };
 
+// Of a model with several replicas, of each: model, replica.
+struct ReplicaFamilies {
+    explicit ReplicaFamilies(MetricsRegistry& registry);
+
+    GaugeFamily& replica_up;
+    CounterFamily& replica_requests;
+    GaugeFamily& replica_running;
+    GaugeFamily& replica_waiting;
+    GaugeFamily& replica_cache_usage;
+    CounterFamily& replica_queried_tokens;
+    CounterFamily& replica_hit_tokens;
+};
+
 // In the order in which a scrape has them.
 struct ModelFamilies : RequestFamilies,
                        TokenFamilies,
@@ -126,7 +139,8 @@ struct ModelFamilies : RequestFamilies,
                        StepFamilies,
                        SpeculationFamilies,
                        CacheFamilies,
-                       FaultFamilies {
+                       FaultFamilies,
+                       ReplicaFamilies {
     // `max_tokens`: the longest context of any model, for the buckets of token counts.
     ModelFamilies(MetricsRegistry& registry, int64_t max_tokens);
 };

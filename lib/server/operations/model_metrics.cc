@@ -236,6 +236,7 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     raise(families_.graph_captures, stats.device.graph_captures);
     raise(families_.graph_launches, stats.device.graph_launches);
     show_speculation(scheduler.speculation);
+    for (size_t i = 0; i < stats.replicas.size(); ++i) show_replica(i, stats.replicas[i]);
     const FaultCounts& faults = stats.faults;
     raise(families_.nonfinite_logits, faults.nonfinite_rows);
     raise(families_.worker_restarts, faults.worker_restarts);
@@ -246,6 +247,24 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     recovered(RecoveryLevel::adjust, faults.out_of_memory);
     recovered(RecoveryLevel::request, faults.nonfinite_rows);
     recovered(RecoveryLevel::worker, faults.worker_restarts + faults.weight_reloads);
+}
+
+void ModelMetrics::show_replica(size_t index, const ReplicaStats& stats) {
+    const std::string replica = fmt::format("{}", index);
+    const auto set = [&](GaugeFamily& family, double value) {
+        family.with({name_, replica}).set(value);
+    };
+    const auto raise = [&](CounterFamily& family, int64_t value) {
+        family.with({name_, replica}).raise_to(count_of(value));
+    };
+    set(families_.replica_up, stats.state == EngineState::running ? 1.0 : 0.0);
+    set(families_.replica_running, stats.num_running);
+    set(families_.replica_waiting, stats.num_waiting);
+    set(families_.replica_cache_usage, ratio(stats.blocks.used, stats.blocks.total));
+    raise(families_.replica_requests, stats.num_routed);
+    raise(families_.replica_queried_tokens, stats.queried_tokens);
+    raise(families_.replica_hit_tokens, stats.hit_tokens);
+    num_replicas_ = std::max(num_replicas_, index + 1);
 }
 
 // Positions appear when a token was accepted there, and those before them with it.
@@ -270,6 +289,12 @@ void ModelMetrics::forget_engine() {
     }
     for (const char* state : {"used", "cached", "free"}) {
         families_.blocks.with({name_, state}).forget();
+    }
+    for (size_t i = 0; i < num_replicas_; ++i) {
+        for (GaugeFamily* family : {&families_.replica_up, &families_.replica_running,
+                                    &families_.replica_waiting, &families_.replica_cache_usage}) {
+            family->with({name_, fmt::format("{}", i)}).forget();
+        }
     }
 }
 

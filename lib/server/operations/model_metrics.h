@@ -119,6 +119,7 @@ class ModelMetrics {
     void observe_sizes(const FinishedRequest& request);
     void show_requests();
     void show_engine(const EngineStats& stats);
+    void show_replica(size_t index, const ReplicaStats& stats);
     void show_speculation(const SpeculationStats& stats);
     void forget_engine();
 
@@ -144,6 +145,7 @@ class ModelMetrics {
     RequestCounts counts_;
     std::mutex engine_mutex_;  // held while stats_ is asked
     std::function<EngineStats()> stats_;
+    size_t num_replicas_ = 0;  // that were shown
 };
 
 }  // namespace nvllm::server

@@ -26,6 +26,20 @@ responses::SamplingDefaults sampling_defaults(const SamplingParams& sampling) {
             .max_tokens = sampling.max_tokens};
 }
 
+std::vector<responses::ReplicaStatus> replica_status(const std::vector<ReplicaStats>& replicas) {
+    std::vector<responses::ReplicaStatus> list;
+    for (const ReplicaStats& replica : replicas) {
+        list.push_back({.state = engine_state_name(replica.state),
+                        .running = replica.num_running,
+                        .waiting = replica.num_waiting,
+                        .routed = replica.num_routed,
+                        .blocks_total = replica.blocks.total,
+                        .blocks_used = replica.blocks.used,
+                        .blocks_cached = replica.blocks.cached});
+    }
+    return list;
+}
+
 responses::EngineStatus engine_status(const HostedModel& model) {
     const Engine& engine = *model.engine();
     const EngineStats stats = engine.stats();
@@ -38,7 +52,8 @@ responses::EngineStatus engine_status(const HostedModel& model) {
         .waiting = scheduler.num_waiting - scheduler.num_paused - scheduler.num_swapped,
         .paused = scheduler.num_paused,
         .swapped = scheduler.num_swapped};
-    status.max_num_seqs = model.config().scheduling.scheduler.max_num_seqs;
+    status.max_num_seqs =
+        model.config().scheduling.scheduler.max_num_seqs * engine.memory_plan().num_replicas;
     responses::CacheStatus& cache = status.kv_cache.emplace();
     cache.blocks_total = blocks.total;
     cache.blocks_used = blocks.used;
@@ -59,6 +74,7 @@ responses::EngineStatus engine_status(const HostedModel& model) {
                                             .heartbeat_age_s = stats.seconds_since_heartbeat,
                                             .last_fault = {}};
     if (!health.last_fault.empty()) status.health->last_fault = health.last_fault;
+    if (!stats.replicas.empty()) status.replicas = replica_status(stats.replicas);
     status.sampling_defaults = sampling_defaults(model.default_sampling());
     return status;
 }

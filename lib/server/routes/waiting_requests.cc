@@ -35,12 +35,14 @@ WaitingRequests::WaitingRequests(const ModelSet& models, const std::vector<Reque
             return request.engine == &engine && !request.is_scheduled;
         });
         if (!any_waits && engine.stats().scheduler.num_waiting == 0) continue;
-        auto future = model->engine()->snapshot(SnapshotDetail::without_tree);
-        if (future.wait_until(deadline) != std::future_status::ready) continue;
-        try {
-            add(engine, future.get());
-        } catch (const std::exception&) {
-            // The engine ended meanwhile, or had no memory for a snapshot: then it says nothing.
+        for (int32_t replica = 0; replica < engine.memory_plan().num_replicas; ++replica) {
+            auto future = model->engine()->snapshot(SnapshotDetail::without_tree, replica);
+            if (future.wait_until(deadline) != std::future_status::ready) continue;
+            try {
+                add(engine, future.get());
+            } catch (const std::exception&) {
+                // The engine ended meanwhile, or had no memory for a snapshot: it says nothing.
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-// GET /admin/state: snapshots of all engines.
+// GET /admin/state: snapshots of all engines, of each replica one.
 #include "lib/engine/inspection.h"
 #include "lib/server/openai/response_content.h"
 #include "lib/server/routes/route_context.h"
@@ -13,10 +13,13 @@ HttpResponse dump_state_response(const RouteContext& context, const HttpRequest&
     std::string text = "[";
     for (const auto& model : context.models.all()) {
         if (model->state() != ModelState::ready) continue;
-        auto future = model->engine()->snapshot(SnapshotDetail::full);
-        if (future.wait_for(kSnapshotTimeout) != std::future_status::ready) continue;
-        if (text.size() > 1) text += ",";
-        text += dump_text(future.get());
+        for (int32_t replica = 0; replica < model->engine()->memory_plan().num_replicas;
+             ++replica) {
+            auto future = model->engine()->snapshot(SnapshotDetail::full, replica);
+            if (future.wait_for(kSnapshotTimeout) != std::future_status::ready) continue;
+            if (text.size() > 1) text += ",";
+            text += dump_text(future.get());
+        }
     }
     HttpResponse response;
     response.body = text + "]";

@@ -19,7 +19,7 @@ struct Sleeper {
 
 struct Inbox {
     EngineClock clock;
-    EngineInbox inbox{clock};
+    EngineInbox inbox{clock, {}};
     std::vector<EngineMessage> messages;
     Sleeper sleeper;
 
@@ -30,6 +30,16 @@ struct Inbox {
 };
 
 }  // namespace
+
+TEST_CASE("an id says whose replica's it is") {
+    EngineClock clock;
+    EngineInbox first(clock, {0, 3});
+    EngineInbox last(clock, {2, 3});
+    CHECK(first.submit({}, {}) == 1);
+    CHECK(first.submit({}, {}) == 4);
+    CHECK(last.submit({}, {}) == 3);
+    CHECK(last.submit({}, {}) == 6);
+}
 
 TEST_CASE("messages come in their order, and ids grow with them") {
     Inbox test;
@@ -68,7 +78,7 @@ TEST_CASE("the thread sleeps only if there are neither messages nor work") {
 
 TEST_CASE("a message wakes the thread that sleeps") {
     EngineClock clock;
-    EngineInbox inbox(clock);
+    EngineInbox inbox(clock, {});
     std::vector<EngineMessage> messages;
     const auto sleep = [](WakeEvent& event) { event.wait(std::nullopt, std::nullopt); };
     std::thread sender([&] { inbox.cancel(7); });

@@ -146,7 +146,7 @@ struct LoopParts {
     }
 
     EngineClock clock;
-    EngineInbox inbox{clock};
+    EngineInbox inbox{clock, {}};
     EngineStatus status;
     OutputDelivery delivery{clock};
     PendingResizes resizes;

@@ -261,7 +261,7 @@ TEST_CASE("neighbours' flags: what a start command of vLLM becomes") {
 TEST_CASE("neighbours' flags: values that ask for what there is not") {
     using Arguments = std::vector<std::string>;
     for (const Arguments& arguments :
-         {Arguments{"-dp", "2"}, Arguments{"--quantization", "hqq"},
+         {Arguments{"-dpl", "2"}, Arguments{"--quantization", "hqq"},
           Arguments{"--kv-cache-dtype", "fp8_e5m2"}, Arguments{"--load-format", "gguf"},
           Arguments{"--runner", "draft"}, Arguments{"--enable-lora"},
           Arguments{"--tool-server", "demo"}, Arguments{"-ngl", "99"}}) {

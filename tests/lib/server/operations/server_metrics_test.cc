@@ -34,6 +34,14 @@ EngineStats some_stats() {
     stats.fragmentation = 0.125;
     stats.faults = {.worker_restarts = 1, .nonfinite_rows = 1, .out_of_memory = 1};
     stats.seconds_since_heartbeat = 0.5;
+    stats.replicas.resize(2);
+    stats.replicas[1] = {.state = EngineState::recovering,
+                         .num_routed = 7,
+                         .num_running = 1,
+                         .num_waiting = 2,
+                         .blocks = {50, 10, 20, 20, 0},
+                         .queried_tokens = 300,
+                         .hit_tokens = 100};
     return stats;
 }
 
@@ -95,6 +103,14 @@ TEST_CASE("one of everything") {
     };
     CHECK(read.value("nvllm_sequences_running", model) == 3.0);
     CHECK(read.value("nvllm_sequences_waiting", model) == 2.0);
+    CHECK(of("nvllm_replica_up", "replica", "0") == 1.0);
+    CHECK(of("nvllm_replica_up", "replica", "1") == 0.0);
+    CHECK(of("nvllm_replica_requests_total", "replica", "1") == 7.0);
+    CHECK(of("nvllm_replica_sequences_running", "replica", "1") == 1.0);
+    CHECK(of("nvllm_replica_sequences_waiting", "replica", "1") == 2.0);
+    CHECK(of("nvllm_replica_kv_cache_usage_ratio", "replica", "1") == 0.2);
+    CHECK(of("nvllm_replica_prefix_cache_queried_tokens_total", "replica", "1") == 300.0);
+    CHECK(of("nvllm_replica_prefix_cache_hit_tokens_total", "replica", "1") == 100.0);
     CHECK(of("vllm:num_requests_running", "engine", "0") == 3.0);
     CHECK(of("vllm:num_requests_waiting", "engine", "0") == 2.0);
     CHECK(of("vllm:kv_cache_usage_perc", "engine", "0") == 0.4);
