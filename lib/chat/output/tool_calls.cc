@@ -123,8 +123,13 @@ Reading<bool> skip_separators(TextReader& in, const ToolCallFormat& format,
         in.skip(1);
         more = co_await skip_space(in);
     }
-    size_t bytes_needed = 0;
-    const bool follows = more && search.next(in, bytes_needed).kind == MarkerKind::call_begin;
+    Marker marker;
+    for (size_t bytes_needed = 1; more && bytes_needed > 0;) {
+        marker = search.next(in, bytes_needed);
+        if (marker.kind != MarkerKind::none) break;
+        if (bytes_needed > 0) co_await in.has(bytes_needed);
+    }
+    const bool follows = marker.kind == MarkerKind::call_begin;
     if (!follows) in.rewind(start);
     co_return follows;
 }
