@@ -17,6 +17,9 @@
 
 namespace nvllm {
 
+// A load format without a model.
+inline constexpr const char* kMetronome = "metronome";
+
 // Which model runs, and which files it is read from.
 struct ModelChoice {
     std::string name;          // directory, or org/name[@revision] in the Hugging Face cache

@@ -16,29 +16,27 @@
 #include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/options/placement.h"
 #include "lib/engine/options/speculation_options.h"
-#include "lib/engine/rank_launch_choice.h"
-#include "lib/execute/local_executor.h"
-#include "lib/execute/mock_executor.h"
-#include "lib/execute/remote_executor.h"
 #include "lib/model/layers/rope_scaling.h"
 #include "lib/system/memory_info.h"
 
 namespace nvllm {
 namespace {
 
-bool is_mock(const EngineConfig& config) { return config.model.load_format == "metronome"; }
-
 ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     ModelLoadOptions options = config.model.load;
     options.directory = model_directory(config);
     check_quantization(config, options.directory);
     options.dtype = dtype_from_name(config.model.dtype);  // empty for auto
-    const bool has_no_weights = config.model.load_format == "dummy" || is_mock(config);
+    const bool has_no_weights =
+        config.model.load_format == "dummy" || config.model.load_format == kMetronome;
     options.load_format = has_no_weights ? LoadFormat::dummy : LoadFormat::automatic;
     options.refuses_quantized = config.model.quantization == "none";
     options.num_threads = num_threads;
     options.part.tensor = {0, config.compute.parallel.tensor};
-    if (config.compute.parallel.experts) options.part.experts = options.part.tensor;
+    // Of all replicas, where each has as many; engine_metadata() takes that back where not.
+    if (config.compute.parallel.experts) {
+        options.part.experts = {0, options.part.tensor.ranks * config.compute.parallel.data};
+    }
     return options;
 }
 
@@ -196,21 +194,20 @@ void check_device_attends(const ChosenDevice& device, const std::vector<CacheLay
     }
 }
 
-WorkerConfig worker_config(const EngineConfig& config, const DraftChoice& drafts,
-                           const MemoryPlan& plan) {
-    const ComputeOptions& compute = config.compute;
-    WorkerConfig worker = compute.worker;
-    worker.block_size = plan.block_size;
-    worker.num_blocks = plan.num_blocks;
-    worker.num_host_blocks = plan.num_host_blocks;
-    worker.max_num_batched_tokens = config.scheduling.scheduler.max_num_batched_tokens;
-    worker.max_num_seqs = config.scheduling.scheduler.max_num_seqs;
-    worker.kv_dtype = plan.kv_dtype;
-    worker.num_draft_states = drafts.num_states;
-    worker.most_drafts = drafts.speculation.most_drafts();
-    const bool uses_graphs = compute.cuda_graph && !compute.enforce_eager;
-    worker.max_graph_rows = uses_graphs ? compute.max_cuda_graph_size : 0;
-    return worker;
+// Replicas share out experts where the model has layers whose experts can be divided among all.
+void choose_sharing(EngineMetadata& metadata, const ParallelOptions& parallel) {
+    if (!parallel.experts || parallel.data == 1) return;
+    metadata.shares_experts = metadata.model.model->num_spread_layers() > 0;
+    if (!metadata.shares_experts) {
+        metadata.options.part.experts = metadata.options.part.tensor;
+        metadata.model = model_metadata(metadata.options);
+        return;
+    }
+    if (parallel.pipeline == 1) return;
+    throw Error(ErrorKind::unavailable,
+                "--enable-expert-parallel: the experts of several replicas are shared out where "
+                "each replica has one stage so far: leave out --pipeline-parallel-size, or "
+                "--data-parallel-size");
 }
 
 // A step that is planned ahead begins with a token that is not known yet, so that nothing can be
@@ -249,7 +246,7 @@ bool can_plan_ahead(const ChosenDevice& device) {
 EngineMetadata engine_metadata(const EngineConfig& config) {
     EngineMetadata metadata;
     // A mock executor computes nothing.
-    if (!is_mock(config)) {
+    if (config.model.load_format != kMetronome) {
         metadata.devices = choose_devices(config.compute.device, config.compute.parallel.data);
         metadata.device = metadata.devices.front();
     }
@@ -258,9 +255,10 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.options = load_options(config, metadata.placement.num_threads());
     metadata.options.device = metadata.device.choice;
     metadata.model = model_metadata(metadata.options);
+    choose_sharing(metadata, config.compute.parallel);
     metadata.parallel = choose_parallel(config.compute.parallel, metadata.options, metadata.model);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
-    metadata.drafts = is_mock(config)
+    metadata.drafts = config.model.load_format == kMetronome
                           ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
                           : choose_drafts(config, metadata.options, metadata.model);
     check_speculation(config, metadata.model, metadata.drafts);
@@ -344,42 +342,6 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
     scheduler.pipeline_depth = 2;
     scheduler.may_plan_ahead = DeviceSampler::can_expect;
     return scheduler;
-}
-
-std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
-                                            const EngineMetadata& metadata,
-                                            const MemoryPlan& plan) {
-    if (is_mock(config)) return std::make_unique<MockExecutor>(mock_interval());
-    WorkerSetup setup;
-    setup.model = metadata.options;
-    setup.model.part = {};
-    setup.placement = metadata.placement;
-    setup.replica = metadata.place;
-    setup.model.checkpoint = metadata.model.checkpoint;
-    setup.model.max_model_len = plan.max_model_len;
-    setup.worker = worker_config(config, metadata.drafts, plan);
-    setup.worker.activations = metadata.model.activations;
-    setup.kv_groups = metadata.model.kv_groups;
-    setup.vocab_size = metadata.model.config.vocab_size;
-    setup.proposer = metadata.drafts.setup;
-    if (metadata.drafts.proposer != nullptr) {
-        setup.draft_kv_groups = metadata.drafts.proposer->kv_groups();
-    }
-    setup.ranks.sizes = metadata.parallel.sizes;
-    setup.stages = metadata.parallel.stages;
-    setup.placement_options = placement_options(config);
-    if (!metadata.parallel.is_alone() && has_own_processes(config.compute.parallel.backend)) {
-        setup.ranks.collectives = rank_collectives();
-        return std::make_unique<RemoteExecutor>(
-            setup, command_launcher(rank_launch(config.compute.parallel, metadata.place),
-                                    metadata.parallel.sizes.num_ranks()));
-    }
-    if (config.compute.isolation == Isolation::thread) {
-        if (metadata.parallel.is_alone()) return std::make_unique<LocalExecutor>(setup);
-        return std::make_unique<RemoteExecutor>(
-            setup, thread_launcher(metadata.parallel.sizes.num_ranks()));
-    }
-    return std::make_unique<RemoteExecutor>(setup, find_worker_program());
 }
 
 }  // namespace nvllm

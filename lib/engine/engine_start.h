@@ -1,8 +1,6 @@
 // From the options of an engine to the configurations of its parts.
 #pragma once
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "kernels/host/cpu_placement.h"
@@ -12,7 +10,6 @@
 #include "lib/engine/engine_config.h"
 #include "lib/engine/parallel_choice.h"
 #include "lib/execute/memory_budget.h"
-#include "lib/execute/step_executor.h"
 #include "lib/model/loader.h"
 #include "lib/parallel/replica_place.h"
 #include "lib/schedule/scheduler_config.h"
@@ -29,6 +26,7 @@ struct EngineMetadata {
     std::vector<ChosenDevice> devices;  // of each replica
     ModelMetadata model;
     ParallelChoice parallel;
+    bool shares_experts = false;  // the replicas, of layers that have some
     DraftChoice drafts;
     MemoryRequest memory;
 };
@@ -43,8 +41,5 @@ EngineMetadata of_replica(const EngineMetadata& metadata, const ReplicaPlace& pl
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan);
 SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadata& metadata,
                                  const MemoryPlan& plan);
-// In this process or in another, as the configuration says; not started.
-std::unique_ptr<StepExecutor> make_executor(const EngineConfig& config,
-                                            const EngineMetadata& metadata, const MemoryPlan& plan);
 
 }  // namespace nvllm

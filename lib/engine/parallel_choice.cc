@@ -47,7 +47,8 @@ uint64_t weights_of(const ModelLoadOptions& load, const ModelMetadata& model,
 ParallelChoice choose_parallel(const ParallelOptions& options, const ModelLoadOptions& load,
                                const ModelMetadata& model) {
     ParallelChoice choice;
-    choice.sizes = {options.tensor, options.pipeline, options.experts && options.tensor > 1};
+    choice.sizes = {options.tensor, options.pipeline,
+                    options.experts && options.tensor * options.data > 1};
     if (options.pipeline > 1) {
         choice.stages = stages_of(model, options.pipeline);
         if (choice.stages.empty()) {

@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "lib/base/log.h"
 #include "lib/base/units.h"
 #include "lib/execute/result_checks.h"
-#include "lib/parallel/rank_groups.h"
 
 namespace nvllm {
 namespace {
@@ -23,6 +23,30 @@ constexpr const char* kOtherAnswer = "answered something else than it was asked"
 bool is_readable(int descriptor) {
     pollfd one{descriptor, POLLIN, 0};
     return ::poll(&one, 1, 0) > 0;
+}
+
+bool has_ended(int descriptor) {
+    pollfd one{descriptor, POLLRDHUP, 0};
+    return ::poll(&one, 1, 0) > 0;
+}
+
+// From now on the poll is readable only when this descriptor's other end is closed.
+void watch_for_end(const OwnedDescriptor& poll, int descriptor) {
+    epoll_event event{EPOLLRDHUP, {}};
+    ::epoll_ctl(poll.get(), EPOLL_CTL_MOD, descriptor, &event);
+}
+
+// Waits until one of these ranks has sent something, or closed.
+template <typename Rank>
+Rank& await_any(const std::vector<Rank*>& ranks) {
+    std::vector<pollfd> polled;
+    for (const Rank* rank : ranks) polled.push_back({rank->channel.descriptor(), POLLIN, 0});
+    while (true) {
+        ::poll(polled.data(), polled.size(), -1);
+        for (size_t i = 0; i < polled.size(); ++i) {
+            if (polled[i].revents != 0) return *ranks[i];
+        }
+    }
 }
 
 void log_rank(size_t rank, size_t ranks, const WorkerReady& ready) {
@@ -48,10 +72,8 @@ RemoteExecutor::~RemoteExecutor() { bury(false, ""); }
 
 void RemoteExecutor::start() {
     bury(false, "");
-    if (!is_one()) {
-        setup_.ranks.group_ids = make_group_ids(collectives_of(setup_.ranks), setup_.ranks.sizes);
-    }
     launcher_->start();
+    if (!setup_.ranks.is_alone()) setup_.ranks.group_ids = launcher_->group_ids(setup_.ranks);
     is_started_ = true;
     connect(false);
 }
@@ -61,7 +83,7 @@ bool RemoteExecutor::connect(bool wait) {
     if (!is_started_) throw WorkerDied("there is none");
     std::optional<std::vector<OwnedDescriptor>> sockets = launcher_->connected(wait);
     if (!sockets) return false;
-    if (!is_one()) poll_ = OwnedDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+    if (!setup_.ranks.is_alone()) poll_ = OwnedDescriptor(::epoll_create1(EPOLL_CLOEXEC));
     for (OwnedDescriptor& socket : *sockets) {
         if (poll_) {
             epoll_event event{EPOLLIN, {}};
@@ -90,10 +112,14 @@ std::optional<WorkerReady> RemoteExecutor::ready(bool wait) {
         receive_ready(rank);
         std::erase(starting, &rank);
     }
+    // Answers to steps of others are read when those end.
+    if (setup_.ranks.shares_experts()) {
+        for (const auto& rank : ranks_) watch_for_end(poll_, rank->channel.descriptor());
+    }
     WorkerReady all;
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
         const WorkerReady& ready = *ranks_[rank]->ready;
-        if (!is_one()) log_rank(rank, ranks_.size(), ready);
+        if (!setup_.ranks.is_alone()) log_rank(rank, ranks_.size(), ready);
         all.weights_ms = std::max(all.weights_ms, ready.weights_ms);
         all.worker_ms = std::max(all.worker_ms, ready.worker_ms);
         all.weight_bytes = std::max(all.weight_bytes, ready.weight_bytes);
@@ -116,11 +142,27 @@ void RemoteExecutor::receive_ready(Rank& rank) {
 
 std::optional<int> RemoteExecutor::readable_descriptor() const {
     if (ranks_.empty()) return is_started_ ? launcher_->readable_descriptor() : std::nullopt;
-    return is_one() ? ranks_.front()->channel.descriptor() : poll_.get();
+    return setup_.ranks.is_alone() ? ranks_.front()->channel.descriptor() : poll_.get();
+}
+
+void RemoteExecutor::begin_step_of_others() {
+    send_all(StepOfOthers{});
+    awaits_others_ = true;
+}
+
+void RemoteExecutor::finish_step_of_others() {
+    if (!std::exchange(awaits_others_, false)) return;
+    for (const auto& rank : ranks_) {
+        if (receive(*rank) != MessageKind::result) throw_lost(kOtherAnswer);
+    }
 }
 
 std::optional<std::string> RemoteExecutor::check_alive() {
     for (const auto& rank : ranks_) {
+        if (setup_.ranks.shares_experts()) {
+            if (has_ended(rank->channel.descriptor())) return bury(true, kClosed).how;
+            continue;
+        }
         if (!is_readable(rank->channel.descriptor())) continue;
         uint8_t byte = 0;
         const ssize_t count = ::recv(rank->channel.descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -130,7 +172,9 @@ std::optional<std::string> RemoteExecutor::check_alive() {
 }
 
 int RemoteExecutor::max_in_flight() const {
-    if (!is_one()) return setup_.worker.num_draft_states > 0 ? 1 : setup_.ranks.sizes.pipeline;
+    if (setup_.ranks.shares_experts()) return 1;
+    if (!setup_.ranks.is_alone())
+        return setup_.worker.num_draft_states > 0 ? 1 : setup_.ranks.sizes.pipeline;
     return setup_.model.device.module_path.empty() ? 1 : kDevicePlansInFlight;
 }
 
@@ -172,7 +216,9 @@ void RemoteExecutor::await_answers() {
             if (rank->answers.empty()) asked.push_back(rank.get());
         }
         if (asked.empty()) return;
-        receive_answer(await_any(asked), sent_plans_.front());
+        // One alone is read at once: that waits as well.
+        receive_answer(setup_.ranks.is_alone() ? *asked.front() : await_any(asked),
+                       sent_plans_.front());
     }
 }
 
@@ -190,22 +236,10 @@ void RemoteExecutor::receive_answer(Rank& rank, const BatchPlan& plan) {
     if (kind != MessageKind::fault) throw_lost(kOtherAnswer);
     const auto fault = read_payload<WorkerFault>(rank.channel.payload());
     // The other ranks wait for this one.
-    if (!is_one()) throw_lost(fault.message);
+    if (!setup_.ranks.is_alone()) throw_lost(fault.message);
     sent_plans_.pop_front();
     if (fault.out_of_memory) throw std::bad_alloc();
     throw Error(fault.kind, fault.message);
-}
-
-RemoteExecutor::Rank& RemoteExecutor::await_any(const std::vector<Rank*>& ranks) {
-    if (ranks.size() == 1 && is_one()) return *ranks.front();
-    std::vector<pollfd> polled;
-    for (const Rank* rank : ranks) polled.push_back({rank->channel.descriptor(), POLLIN, 0});
-    while (true) {
-        ::poll(polled.data(), polled.size(), -1);
-        for (size_t i = 0; i < polled.size(); ++i) {
-            if (polled[i].revents != 0) return *ranks[i];
-        }
-    }
 }
 
 // Replies to plans that were sent come before it and are dropped.
@@ -258,6 +292,7 @@ RanksEnd RemoteExecutor::bury(bool closed_first, const std::string& what_was_see
     ranks_.clear();
     poll_.reset();
     sent_plans_.clear();
+    awaits_others_ = false;
     is_started_ = false;
     RanksEnd end = launcher_->bury(closed_first, what_was_seen);
     if (end.how.empty()) end.how = what_was_seen;

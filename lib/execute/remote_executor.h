@@ -37,6 +37,12 @@ class RemoteExecutor : public StepExecutor {
     std::optional<int> process_id() const override;
     bool kill(const std::string& cause) override;
 
+    // A step in which other replicas compute, with experts of these ranks, in two parts; the second
+    // does nothing where the worker has ended or was started anew meanwhile. REQUIRES: the worker
+    // is ready. Both throw WorkerDied.
+    void begin_step_of_others();
+    void finish_step_of_others();
+
   private:
     struct Rank {
         explicit Rank(OwnedDescriptor socket) : channel(std::move(socket)) {}
@@ -46,7 +52,6 @@ class RemoteExecutor : public StepExecutor {
         std::deque<StepResult> answers;  // to plans, that were not used yet
     };
 
-    bool is_one() const { return setup_.ranks.is_alone(); }
     Rank& output_rank() { return *ranks_[static_cast<size_t>(setup_.ranks.sizes.output_rank())]; }
     // Takes the sockets when all ranks are there, and sends each its setup.
     bool connect(bool wait);
@@ -55,8 +60,6 @@ class RemoteExecutor : public StepExecutor {
     void receive_answer(Rank& rank, const BatchPlan& plan);
     // Until every rank has answered the oldest plan. Throws as soon as one cannot.
     void await_answers();
-    // Waits until one of these ranks has sent something, or closed.
-    Rank& await_any(const std::vector<Rank*>& ranks);
     // Sends, and takes a failure to do so for the worker's end.
     template <typename Message>
     void send(Rank& rank, const Message& message);
@@ -74,6 +77,7 @@ class RemoteExecutor : public StepExecutor {
     std::vector<std::unique_ptr<Rank>> ranks_;  // empty: not connected
     OwnedDescriptor poll_;                      // of all ranks' sockets, where there are several
     std::deque<BatchPlan> sent_plans_;          // not finished yet
+    bool awaits_others_ = false;                // a step of others was begun
 };
 
 // Where nvllm-worker lies: below the installation or the build tree that this library, or else the

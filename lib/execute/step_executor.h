@@ -64,6 +64,9 @@ class StepExecutor {
     // Throws WorkerDied.
     virtual void forget() = 0;
 
+    // No plan follows for a while: others need not wait for one.
+    virtual void rest() {}
+
     // The process that computes. Any thread; empty while there is none.
     virtual std::optional<int> process_id() const = 0;
     // Ends the worker's process: the call that waits for it throws WorkerDied with `cause`. Any

@@ -217,6 +217,9 @@ void write_frame(const BatchPlan& message, Bytes& frame) {
 void write_frame(const StepResult& message, Bytes& frame) {
     write_as(MessageKind::result, message, frame);
 }
+void write_frame(const StepOfOthers& message, Bytes& frame) {
+    write_as(MessageKind::others, message, frame);
+}
 void write_frame(const ForgetSequences& message, Bytes& frame) {
     write_as(MessageKind::forget, message, frame);
 }
@@ -259,6 +262,7 @@ template WorkerReady read_payload(std::span<const uint8_t> payload);
 template BatchPlan read_payload(std::span<const uint8_t> payload);
 template StepResult read_payload(std::span<const uint8_t> payload);
 template ForgetSequences read_payload(std::span<const uint8_t> payload);
+template StepOfOthers read_payload(std::span<const uint8_t> payload);
 template WorkerFault read_payload(std::span<const uint8_t> payload);
 
 }  // namespace nvllm

@@ -21,7 +21,7 @@
 
 namespace nvllm {
 
-inline constexpr uint16_t kWireVersion = 7;
+inline constexpr uint16_t kWireVersion = 8;
 inline constexpr size_t kFrameHeadBytes = 8;
 // A plan that adds 128 sequences of a million tokens has 512 MiB.
 inline constexpr uint32_t kMaxPayloadBytes = uint32_t{1} << 30;
@@ -32,11 +32,16 @@ enum class MessageKind : uint16_t {
     plan,       // to the worker
     result,     // its answer; to a rank that does not choose tokens: what the other one chose
     forget,     // to the worker: everything it knows of sequences; no answer
+    others,     // to the worker: a step in which other replicas alone compute
     fault,      // instead of ready or result
 };
 
 // Everything the worker was told of sequences is to be forgotten.
 struct ForgetSequences {};
+
+// Experts that this rank has are wanted by ranks of other replicas. Answered by a result, of plan
+// number 0.
+struct StepOfOthers {};
 
 // Why the worker could not do what it was asked to. It goes on unless it could not start.
 struct WorkerFault {
@@ -54,6 +59,7 @@ void write_frame(const WorkerReady& message, Bytes& frame);
 void write_frame(const BatchPlan& message, Bytes& frame);
 void write_frame(const StepResult& message, Bytes& frame);
 void write_frame(const ForgetSequences& message, Bytes& frame);
+void write_frame(const StepOfOthers& message, Bytes& frame);
 void write_frame(const WorkerFault& message, Bytes& frame);
 
 struct FrameHead {

@@ -56,9 +56,15 @@ void fields(Archive& archive, ParallelSizes& sizes) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, ReplicaPlace& place) {
+    auto& [index, count] = place;
+    archive(index, count);
+}
+
+template <typename Archive>
 void fields(Archive& archive, RankSetup& setup) {
-    auto& [sizes, rank, collectives, group_ids] = setup;
-    archive(sizes, rank, collectives, group_ids);
+    auto& [sizes, rank, collectives, sharing, group_ids] = setup;
+    archive(sizes, rank, collectives, sharing, group_ids);
 }
 
 template <typename Archive>
@@ -112,12 +118,6 @@ template <typename Archive>
 void fields(Archive& archive, ProposerSetup& setup) {
     auto& [method, model, target_directory, shape, reading] = setup;
     archive(method, model, target_directory, shape, reading);
-}
-
-template <typename Archive>
-void fields(Archive& archive, ReplicaPlace& place) {
-    auto& [index, count] = place;
-    archive(index, count);
 }
 
 template <typename Archive>
@@ -250,6 +250,9 @@ void fields(Archive& archive, StepResult& result) {
 
 template <typename Archive>
 void fields(Archive&, ForgetSequences&) {}
+
+template <typename Archive>
+void fields(Archive&, StepOfOthers&) {}
 
 template <typename Archive>
 void fields(Archive& archive, WorkerFault& fault) {

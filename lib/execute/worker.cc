@@ -147,7 +147,7 @@ Context Worker::make_context() {
     context.activations = activations_;
     if (role_.groups != nullptr) {
         context.tensor_ranks = role_.groups->tensor();
-        context.expert_ranks = role_.groups->tensor();
+        context.expert_ranks = role_.groups->experts();
         context.pipeline = role_.groups->pipeline();
     }
     if (device_.is_cpu()) return context;
@@ -248,6 +248,12 @@ StepResult Worker::finish() {
     add_next_drafts(step);
     sequences_.accept(step.result);
     return std::move(step.result);
+}
+
+StepResult Worker::take_part() {
+    NVLLM_CHECK(in_flight_.empty(), "a step of others comes between steps");
+    model_->take_part(make_context());
+    return {};
 }
 
 void Worker::settle(const StepResult& result) {

@@ -64,6 +64,10 @@ class Worker {
         return finish();
     }
 
+    // A step in which ranks of other replicas compute, with experts that are here. The result says
+    // nothing. REQUIRES: no step is in flight.
+    StepResult take_part();
+
     // Forgets every sequence and the steps in flight; the next plan adds the active sequences.
     void reset();
 

@@ -76,15 +76,20 @@ class Service {
     CpuPlacement placement(const WorkerSetup& setup) const {
         if (!launched_) return setup.placement;
         const CpuPlacement all = plan_placement(read_cpu_resources(), setup.placement_options);
-        return share_of(share_of(all, setup.replica.index, setup.replica.count),
-                        launched_->local_rank, launched_->num_local);
+        // Ranks that are started with those of other replicas are counted with them.
+        const ReplicaPlace alone = setup.ranks.sharing.is_alone() ? setup.replica : ReplicaPlace{};
+        return share_of(share_of(all, alone.index, alone.count), launched_->local_rank,
+                        launched_->num_local);
     }
 
     void answer(MessageKind kind) {
         if (kind == MessageKind::forget) {
             worker_->reset();
         } else if (kind == MessageKind::plan) {
-            compute(read_payload<BatchPlan>(channel_.payload()));
+            const BatchPlan plan = read_payload<BatchPlan>(channel_.payload());
+            compute([&] { return worker_->execute(plan); });
+        } else if (kind == MessageKind::others) {
+            compute([&] { return worker_->take_part(); });
         } else if (kind == MessageKind::result) {
             worker_->settle(read_payload<StepResult>(channel_.payload()));
         } else {
@@ -92,10 +97,10 @@ class Service {
         }
     }
 
-    void compute(const BatchPlan& plan) {
+    void compute(const std::function<StepResult()>& step) {
         StepResult result;
         try {
-            result = worker_->execute(plan);
+            result = step();
         } catch (const DeviceLost&) {
             throw;  // nothing can be computed here any more: the process ends
         } catch (const std::exception&) {

@@ -81,10 +81,13 @@ WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
     WorkerSetup own = *this;
     if (ranks.is_alone()) return own;
     own.ranks.rank = rank;
-    own.placement = share_of(placement, rank, ranks.sizes.num_ranks());
+    own.placement = share_of(placement, own.ranks.rank, ranks.sizes.num_ranks());
     own.model.part =
         part_of({own.ranks.tensor_rank(), ranks.sizes.tensor}, stages, own.ranks.stage());
-    if (ranks.sizes.expert_parallel) own.model.part.experts = own.model.part.tensor;
+    if (ranks.sizes.expert_parallel) {
+        own.model.part.experts = {own.ranks.expert_rank(),
+                                  ranks.sizes.tensor * ranks.sharing.count};
+    }
     own.model.groups = kv_groups;
     if (!own.ranks.chooses()) {
         own.proposer = {};

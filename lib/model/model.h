@@ -137,6 +137,11 @@ class Model {
     virtual TensorView embed(const ForwardContext& batch) = 0;
     // Block `index` over hidden [tokens, hidden], in place; writes this layer's keys and values.
     virtual void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) = 0;
+    // Layers whose experts are on all of the context's expert ranks.
+    virtual int32_t num_spread_layers() const { return 0; }
+    // What the experts here compute for a step of other replicas: all ranks of the expert group
+    // call this, or compute a batch.
+    virtual void take_part(const Context&) {}
     // What transformers calls last_hidden_state: hidden [rows, hidden] behind the final norm, where
     // there is one; float32, in scratch or `hidden` itself.
     virtual ConstTensorView last_hidden(const ForwardContext& batch,

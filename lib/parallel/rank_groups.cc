@@ -6,7 +6,11 @@
 namespace nvllm {
 namespace {
 
-int num_groups(const ParallelSizes& sizes) { return sizes.pipeline + sizes.tensor; }
+int num_groups_of_replica(const ParallelSizes& sizes) { return sizes.pipeline + sizes.tensor; }
+
+int num_groups(const ParallelSizes& sizes, int32_t replicas) {
+    return replicas * num_groups_of_replica(sizes) + (replicas > 1 ? sizes.pipeline : 0);
+}
 
 // A group's `number` is its place among the ids.
 GroupSetup group_setup(const RankSetup& setup, int number, int rank, std::vector<int> members) {
@@ -25,11 +29,12 @@ const CollectivesTable& collectives_of(const RankSetup& setup) {
     return setup.collectives.empty() ? thread_collectives() : open_collectives(setup.collectives);
 }
 
-std::vector<GroupIdBytes> make_group_ids(const CollectivesTable& table,
-                                         const ParallelSizes& sizes) {
+std::vector<GroupIdBytes> make_group_ids(const CollectivesTable& table, const ParallelSizes& sizes,
+                                         int32_t replicas) {
     std::vector<GroupIdBytes> ids;
-    if (sizes.num_ranks() == 1) return ids;
-    for (int group = 0; group < num_groups(sizes); ++group) ids.push_back(table.make_id().bytes);
+    if (sizes.num_ranks() * replicas == 1) return ids;
+    for (int group = 0; group < num_groups(sizes, replicas); ++group)
+        ids.push_back(table.make_id().bytes);
     return ids;
 }
 
@@ -39,7 +44,9 @@ RankGroups::RankGroups(const RankSetup& setup, int device, size_t max_sum_bytes)
     const ParallelSizes& sizes = setup.sizes;
     const int32_t stage = setup.stage();
     const int32_t tensor_rank = setup.tensor_rank();
-    NVLLM_CHECK(std::ssize(setup.group_ids) == num_groups(sizes), "each group has an id");
+    const int32_t replicas = setup.sharing.count;
+    NVLLM_CHECK(std::ssize(setup.group_ids) == num_groups(sizes, replicas), "each group has an id");
+    const int first_number = setup.sharing.index * num_groups_of_replica(sizes);
     const auto join = [&](int number, int rank, std::vector<int> members) {
         GroupSetup group = group_setup(setup, number, rank, std::move(members));
         group.device = device;
@@ -49,16 +56,26 @@ RankGroups::RankGroups(const RankSetup& setup, int device, size_t max_sum_bytes)
     if (sizes.tensor > 1) {
         std::vector<int> members;
         for (int32_t other = 0; other < sizes.tensor; ++other) {
-            members.push_back(sizes.rank_at(stage, other));
+            members.push_back(setup.started_as(sizes.rank_at(stage, other)));
         }
-        tensor_ = join(stage, tensor_rank, std::move(members));
+        tensor_ = join(first_number + stage, tensor_rank, std::move(members));
+    }
+    if (replicas > 1) {
+        std::vector<int> members;
+        for (int32_t replica = 0; replica < replicas; ++replica) {
+            for (int32_t other = 0; other < sizes.tensor; ++other) {
+                members.push_back(replica * sizes.num_ranks() + sizes.rank_at(stage, other));
+            }
+        }
+        experts_ = join(replicas * num_groups_of_replica(sizes) + stage, setup.expert_rank(),
+                        std::move(members));
     }
     if (sizes.pipeline == 1) return;
     std::vector<int> members;
     for (int32_t other = 0; other < sizes.pipeline; ++other) {
-        members.push_back(sizes.rank_at(other, tensor_rank));
+        members.push_back(setup.started_as(sizes.rank_at(other, tensor_rank)));
     }
-    stages_ = join(sizes.pipeline + tensor_rank, stage, std::move(members));
+    stages_ = join(first_number + sizes.pipeline + tensor_rank, stage, std::move(members));
     link_.emplace();
     link_->ranks = stages_.get();
     if (stage > 0) link_->previous = stage - 1;
@@ -71,7 +88,10 @@ void RankGroups::abandon(const RankSetup& setup) {
 }
 
 uint64_t RankGroups::bytes_sent() const {
-    return (tensor_ ? tensor_->bytes_sent() : 0) + (stages_ ? stages_->bytes_sent() : 0);
+    const auto sent = [](const std::unique_ptr<RankGroup>& group) {
+        return group ? group->bytes_sent() : 0;
+    };
+    return sent(tensor_) + sent(experts_) + sent(stages_);
 }
 
 }  // namespace nvllm

@@ -1,4 +1,5 @@
-// A rank's memberships: the tensor group that shares out its layers, and its pipeline.
+// A rank's memberships: the tensor group that shares out its layers, its pipeline, and the ranks
+// that have the experts.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,10 @@ namespace nvllm {
 // The table that a setup names. Throws unavailable where the module cannot be used.
 const CollectivesTable& collectives_of(const RankSetup& setup);
 
-// One id for each group of these sizes, in the order of RankSetup::group_ids.
-std::vector<GroupIdBytes> make_group_ids(const CollectivesTable& table, const ParallelSizes& sizes);
+// One id for each group of ranks that are started together, in the order of RankSetup::group_ids.
+// `replicas`: that share out experts.
+std::vector<GroupIdBytes> make_group_ids(const CollectivesTable& table, const ParallelSizes& sizes,
+                                         int32_t replicas = 1);
 
 class RankGroups {
   public:
@@ -30,6 +33,8 @@ class RankGroups {
 
     // Null where the rank shares no layer, and where all stages are its own.
     const RankGroup* tensor() const { return tensor_.get(); }
+    // The tensor group, or that of all replicas which share out the experts.
+    const RankGroup* experts() const { return experts_ ? experts_.get() : tensor_.get(); }
     const PipelineLink* pipeline() const { return link_ ? &*link_ : nullptr; }
 
     // Since they were joined, by this rank.
@@ -37,6 +42,7 @@ class RankGroups {
 
   private:
     std::unique_ptr<RankGroup> tensor_;
+    std::unique_ptr<RankGroup> experts_;
     std::unique_ptr<RankGroup> stages_;
     std::optional<PipelineLink> link_;
 };

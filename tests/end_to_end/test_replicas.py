@@ -10,12 +10,16 @@ import subprocess
 import tempfile
 import unittest
 
-from programs import BIN, DEMO, environment, run_jsonl, wait_until
+from family_testing import FAMILIES
+from programs import BIN, DEMO, environment, run, run_jsonl, wait_until
 from serve_testing import Server, joined_text
 from test_equality import essence, requests
-from test_ranks import MPI
+from test_rank_recovery import is_below
+from test_ranks import BOUND, MPI, difference, folders, tensor, text_config
+from test_ranks import requests as family_requests
 from test_serve_access import UnixConnection
 
+MIXTRAL = FAMILIES / "mixtral"
 ROUTINGS = ("prefix_aware", "least_loaded", "round_robin")
 WORDS = "girl found red ball garden friend said let us play until mother calls dinner dog tree river big small boat".split()
 
@@ -50,11 +54,10 @@ class Answers(unittest.TestCase):
                 self.assertEqual({step["replica"] for step in steps}, set(range(count)))
 
     def test_replicas_of_several_ranks(self):
-        tensor = ("--tensor-parallel-size", "2")
-        expected = essence(run_jsonl(self.requests, *tensor))
+        expected = essence(run_jsonl(self.requests, *tensor(2)))
         for more in ((), ("--isolation", "process"), MPI, ("--pipeline-parallel-size", "2")):
             with self.subTest(more=more):
-                answers, steps = self.steps_of(*replicas(2), *tensor, *more)
+                answers, steps = self.steps_of(*replicas(2), *tensor(2), *more)
                 self.assertEqual(answers, expected)
                 self.assertEqual({step["replica"] for step in steps}, {0, 1})
                 self.assertTrue(all(step["rank_bytes"] > 0 for step in steps if step["num_tokens"] > 0))
@@ -160,13 +163,65 @@ class Routing(unittest.TestCase):
                 self.assertEqual(cached(), [0, 0])
 
 
+class SharedExperts(unittest.TestCase):
+    """Attention by replica, and experts that all of them share out: every step is one of all ranks."""
+
+    LAYOUTS = {"dp2": replicas(2), "dp2tp2": replicas(2) + tensor(2), "dp4": replicas(4),
+               "dp2 process": replicas(2, "--isolation", "process")}
+
+    def test_every_family(self):
+        shared = 0
+        for folder in folders(FAMILIES):
+            config = text_config(folder)
+            if not any("expert" in key for key in config):
+                continue
+            made = family_requests(config)
+            alone = run_jsonl(made, "--dtype", "float32", model=folder)
+            for name, layout in self.LAYOUTS.items():
+                with self.subTest(model=folder.name, layout=name), tempfile.TemporaryDirectory() as temporary:
+                    log = os.path.join(temporary, "steps.jsonl")
+                    answers = run_jsonl(made, "--dtype", "float32", *layout, "--enable-expert-parallel", "--step-log", log,
+                                        model=folder)
+                    self.assertEqual([answer["token_ids"] for answer in answers], [answer["token_ids"] for answer in alone])
+                    self.assertLess(difference(answers, alone), BOUND)
+                    if "tp" not in name:
+                        self.assertEqual(essence(answers), essence(alone))
+                    with open(log, encoding="utf-8") as file:
+                        shared += sum(json.loads(line)["rank_bytes"] for line in file) > 0
+        self.assertGreater(shared, 60)
+
+    def test_over_mpi(self):
+        made = family_requests(text_config(MIXTRAL))
+        alone = run_jsonl(made, model=MIXTRAL)
+        self.assertEqual(essence(run_jsonl(made, *replicas(2), "--enable-expert-parallel", *MPI, model=MIXTRAL)), essence(alone))
+
+    def test_each_has_its_part(self):
+        def plan(*arguments):
+            command = [str(BIN / "nvllm-inspect"), "plan", "-m", str(MIXTRAL), "--json", *arguments]
+            return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout)
+
+        whole, shared = plan(*replicas(2)), plan(*replicas(2), "--enable-expert-parallel")
+        config = json.loads((MIXTRAL / "config.json").read_text())
+        experts = 3 * config["hidden_size"] * config["intermediate_size"] * config["num_local_experts"] * config["num_hidden_layers"]
+        bytes_of_value = 4 if config["dtype"] == "float32" else 2
+        self.assertEqual(whole["weight_bytes"] - shared["weight_bytes"], experts // 2 * bytes_of_value)
+
+    def test_stages_are_refused(self):
+        done = run("-m", MIXTRAL, "-p", "x", *replicas(2), "--enable-expert-parallel", "--pipeline-parallel-size", "2",
+                   check=False)
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("--pipeline-parallel-size", done.stderr)
+
+    def test_a_model_without_experts(self):
+        made = requests(6)
+        self.assertEqual(essence(run_jsonl(made, *replicas(2), "--enable-expert-parallel")), essence(run_jsonl(made)))
+
+
 class Lost(unittest.TestCase):
-    """A worker that is lost costs those of its replica a pause, and the others nothing."""
+    """Workers that are lost cost their requests a pause; those of other replicas nothing, unless they share experts."""
 
-    def test_killed_workers(self):
-        prompts = [f"Once upon a time number {i} there was" for i in range(16)]
-
-        def texts(server):
+    def hurt(self, server, prompts, times, workers):
+        def texts():
             def one(prompt):
                 body = {"prompt": prompt, "max_tokens": 80, "temperature": 0, "ignore_eos": True}
                 return joined_text(server.stream("/v1/completions", body))
@@ -174,32 +229,41 @@ class Lost(unittest.TestCase):
             with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
                 return list(pool.map(one, prompts))
 
+        undisturbed = texts()
+        generator = random.Random(2)
+        for _ in range(times):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                running = pool.submit(texts)
+                wait_until(lambda: server.status()["requests"]["running"] > 4 or running.done())
+                os.kill(generator.choice(workers_of(server)), signal.SIGKILL)
+                self.assertEqual(running.result(), undisturbed)
+            wait_until(lambda: len(workers_of(server)) == workers, what="all workers")
+        self.assertGreaterEqual(server.status()["worker"]["restarts"], 1)
+        wait_until(server.is_idle, what="a server without work")
+
+    def test_killed_workers(self):
+        prompts = [f"Once upon a time number {i} there was" for i in range(16)]
         with Server(*replicas(2), "--isolation", "process") as server:
-            undisturbed = texts(server)
-            generator = random.Random(2)
-            for _ in range(4):
-                with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                    running = pool.submit(texts, server)
-                    wait_until(lambda: server.status()["requests"]["running"] > 4 or running.done())
-                    os.kill(generator.choice(workers_of(server)), signal.SIGKILL)
-                    self.assertEqual(running.result(), undisturbed)
-                wait_until(lambda: len(workers_of(server)) == 2, what="two workers")
-            self.assertGreaterEqual(server.status()["worker"]["restarts"], 1)
-            server.check()
+            self.hurt(server, prompts, 4, workers=2)
+
+    def test_killed_workers_that_share_experts(self):
+        prompts = [[3 + i, 50, 60 + i, 70] for i in range(16)]
+        options = replicas(2, "--enable-expert-parallel", "--tokenizer", DEMO)
+        for more, workers in ((("--isolation", "process"), 1), (MPI, 2)):
+            with self.subTest(more=more), Server(*options, *more, model=MIXTRAL) as server:
+                self.hurt(server, prompts, 3, workers)
 
 
 def workers_of(server):
+    """Process ids of the workers below a server, whoever started them."""
     found = []
     for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
-                name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
-        except OSError:
-            continue
-        if name.startswith("nvllm-worker") and int(rest.split()[1]) == server.process.pid and rest.split()[0] != "Z":
-            found.append(int(entry))
+        with contextlib.suppress(OSError):
+            if entry.isdigit() and is_below(int(entry), server.process.pid):
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
+                    name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
+                if name.startswith("nvllm-worker") and rest.split()[0] != "Z":
+                    found.append(int(entry))
     return found
 
 

@@ -31,6 +31,8 @@ void read_as(uint8_t kind, std::span<const uint8_t> payload) {
             return read_and_write<WorkerFault>(payload);
         default:
             return read_and_write<ForgetSequences>(payload);
+        case MessageKind::others:
+            return read_and_write<StepOfOthers>(payload);
     }
 }
 

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kStallPause{1};
 }  // namespace
 
 EngineLoop::EngineLoop(const EngineMetadata& metadata, const MemoryPlan& plan,
-                       const EngineClock& clock)
+                       const EngineClock& clock, std::unique_ptr<StepExecutor> executor)
     : clock_(clock),
       place_(metadata.place),
       model_(metadata.config.model.name),
@@ -25,7 +25,7 @@ EngineLoop::EngineLoop(const EngineMetadata& metadata, const MemoryPlan& plan,
       inspection_socket_(metadata.config.inspection.socket),
       planned_blocks_(plan.num_blocks),
       inbox_(clock, metadata.place),
-      executor_(make_executor(metadata.config, metadata, plan)),
+      executor_(std::move(executor)),
       cache_(std::make_unique<CacheManager>(cache_config(metadata.config, plan))),
       scheduler_(
           std::make_unique<Scheduler>(scheduler_config(metadata.config, metadata, plan), *cache_)),
@@ -106,13 +106,19 @@ void EngineLoop::run(std::promise<WorkerReady> started) {
         try {
             for (EngineMessage& message : messages) take(message);
             faults_.check_worker(steps_.can_step());
-            if (steps_.can_step() && !steps_.step()) std::this_thread::sleep_for(kStallPause);
+            if (steps_.can_step() && !steps_.step()) pause();
         } catch (const std::exception& error) {
             faults_.give_up(error.what());
         }
         messages.clear();
         publish_progress();
     }
+    executor_->rest();
+}
+
+void EngineLoop::pause() {
+    executor_->rest();
+    std::this_thread::sleep_for(kStallPause);
 }
 
 // A child process ends with the thread that started it, so the engine thread starts it.
@@ -139,6 +145,7 @@ bool EngineLoop::start_worker(std::promise<WorkerReady>& started) {
 void EngineLoop::sleep(WakeEvent& event) {
     const bool is_dead = faults_.dead().has_value();
     const bool waits_for_worker = !is_dead && !faults_.worker_is_ready();
+    executor_->rest();
     status_.heartbeat().tick(waits_for_worker ? EnginePhase::starting : EnginePhase::idle);
     if (is_dead) return event.wait(std::nullopt, std::nullopt);
     event.wait(executor_->readable_descriptor(), faults_.wake_after());

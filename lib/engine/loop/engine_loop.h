@@ -23,13 +23,15 @@
 #include "lib/engine/loop/output_delivery.h"
 #include "lib/engine/loop/pending_resizes.h"
 #include "lib/engine/loop/step_runner.h"
+#include "lib/execute/step_executor.h"
 
 namespace nvllm {
 
 class EngineLoop {
   public:
     // Starts the thread, which begins to load the model. `clock` must outlive the loop.
-    EngineLoop(const EngineMetadata& metadata, const MemoryPlan& plan, const EngineClock& clock);
+    EngineLoop(const EngineMetadata& metadata, const MemoryPlan& plan, const EngineClock& clock,
+               std::unique_ptr<StepExecutor> executor);
     ~EngineLoop();
     EngineLoop(const EngineLoop&) = delete;
     EngineLoop& operator=(const EngineLoop&) = delete;
@@ -56,6 +58,7 @@ class EngineLoop {
     void run(std::promise<WorkerReady> started);
     bool start_worker(std::promise<WorkerReady>& started);
     void sleep(WakeEvent& event);
+    void pause();
     void take(EngineMessage& message);
     void add(SubmitMessage& message);
     void cancel(RequestId id);

@@ -79,7 +79,8 @@ void add_parallel_options(OptionList<ComputeOptions>& list) {
          {"round_robin", ReplicaRouting::round_robin}});
     list.add("enable-expert-parallel", nested(&ComputeOptions::parallel, &ParallelOptions::experts),
              "Of layers with experts, give each of the ranks that share out a layer experts of its "
-             "own instead of a part of every one; tokens go to them.");
+             "own instead of a part of every one; tokens go to them. With --data-parallel-size "
+             "these are the ranks of all replicas.");
     list.add_choice<RankBackend>(
         "distributed-executor-backend",
         nested(&ComputeOptions::parallel, &ParallelOptions::backend),

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/checkpoint/pooling_config.h"
+#include "lib/engine/executor_choice.h"
 #include "lib/engine/model_choice.h"
 #include "lib/engine/replicas/replica_sums.h"
 #include "lib/tokenizer/model_notes.h"
@@ -53,10 +54,15 @@ void Engine::Replicas::start_loops(EngineMetadata& metadata) {
             .caches_prefixes = cache.enable_prefix_caching,
             .scheduler = scheduler_config(metadata.config, metadata, model_.plan)});
     }
+    std::vector<EngineMetadata> each;
     for (int32_t replica = 0; replica < parallel.data; ++replica) {
-        EngineMetadata own = of_replica(metadata, {replica, parallel.data});
-        if (router_) own.config.kv_cache.cache.listener = &router_->cached_keys(replica);
-        loops_.push_back(std::make_unique<EngineLoop>(own, model_.plan, clock_));
+        each.push_back(of_replica(metadata, {replica, parallel.data}));
+        if (router_) each.back().config.kv_cache.cache.listener = &router_->cached_keys(replica);
+    }
+    auto executors = make_executors(metadata.config, each, model_.plan);
+    for (size_t i = 0; i < each.size(); ++i) {
+        loops_.push_back(
+            std::make_unique<EngineLoop>(each[i], model_.plan, clock_, std::move(executors[i])));
     }
 }
 
@@ -133,6 +139,8 @@ void Engine::Replicas::wait_idle() {
 }
 
 void Engine::Replicas::stop() {
+    // All first: one that lost what it shares must not start it again.
+    for (const auto& loop : loops_) loop->inbox().shut_down();
     for (const auto& loop : loops_) loop->stop();
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/owned_descriptor.h"
+#include "lib/parallel/rank_setup.h"
 #include "lib/parallel/rendezvous.h"
 
 namespace nvllm {
@@ -40,6 +41,8 @@ class RankLauncher {
     virtual RanksEnd bury(bool closed_first, const std::string& what_was_seen) = 0;
     // The process that computes. Any thread; empty while there is none.
     virtual std::optional<int> process_id() const = 0;
+    // Of the ranks that were started last; a setup has the same whichever of them it is for.
+    virtual std::vector<GroupIdBytes> group_ids(const RankSetup& setup);
 };
 
 // The program nvllm-worker in one process, with a thread for each rank. It ends with this process

@@ -118,6 +118,22 @@ class Decoder final : public Model {
                      size > 0 ? layer_inputs_.columns(number * size, size) : TensorView(), hidden);
     }
 
+    int32_t num_spread_layers() const override {
+        int32_t count = 0;
+        for (const DecoderBlock& block : parts_.blocks) {
+            for (const MoeMlp* layer : block.expert_layers()) count += layer->share ? 1 : 0;
+        }
+        return count;
+    }
+
+    void take_part(const Context& context) override {
+        for (const DecoderBlock& block : parts_.blocks) {
+            for (const MoeMlp* layer : block.expert_layers()) {
+                if (layer->share) layer->take_part(context);
+            }
+        }
+    }
+
     ConstTensorView last_hidden(const ForwardContext& batch,
                                 const ConstTensorView& hidden) override {
         const Context& context = *batch.context;

@@ -63,7 +63,8 @@ MlpLinears mlp_linears(const LlamaTraits& traits, const std::string& name, const
 void choose_share(WeightSource& source, MoeMlp& layer, std::vector<MlpLinears>& experts) {
     const Shard& ranks = source.part().experts;
     if (ranks.is_whole() || std::ssize(experts) % ranks.ranks != 0) return;
-    layer.share = MoeMlp::Share{ranks.rank, ranks.ranks};
+    const Shard& tensor = source.part().tensor;
+    layer.share = MoeMlp::Share{ranks.rank, ranks.ranks, tensor.rank, tensor.ranks};
     const auto count = static_cast<size_t>(std::ssize(experts) / ranks.ranks);
     const size_t first = count * static_cast<size_t>(ranks.rank);
     std::vector<MlpLinears> own;

@@ -116,6 +116,14 @@ void DecoderBlock::finish(const Context& context, const ConstTensorView& vector,
     if (out_scale != 1.0f) ops::scale(context, out_scale, hidden);
 }
 
+std::vector<const MoeMlp*> DecoderBlock::expert_layers() const {
+    std::vector<const MoeMlp*> layers;
+    if (!has_mlp) return layers;
+    if (const auto* experts = std::get_if<MoeMlp>(&mlp)) layers.push_back(experts);
+    if (experts_beside) layers.push_back(&experts_beside->experts);
+    return layers;
+}
+
 bool DecoderBlock::is_capturable() const {
     const auto* const sparse = std::get_if<MoeMlp>(&mlp);
     if (experts_beside && !experts_beside->experts.stack) return false;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "lib/model/channel_flow.h"
 #include "lib/model/layers/attention.h"
@@ -61,6 +62,9 @@ struct DecoderBlock {
                 const TensorView& hidden) const;
     // The feed-forward half of apply().
     void apply_mlp(const Context& context, const TensorView& hidden) const;
+
+    // In the order in which a step computes them.
+    std::vector<const MoeMlp*> expert_layers() const;
 
     // As Model::is_capturable().
     bool is_capturable() const;

@@ -175,13 +175,17 @@ void MoeMlp::apply_expert_parallel(const Context& context, const ConstTensorView
     const ScratchArena::Scope scope(*context.scratch);
     const int64_t tokens = x.dim(0);
     const int64_t width = x.dim(1);
-    const int ranks = share->ranks;
+    const int ranks = share->tensor_ranks;
     const int64_t part = slice_of_rank(tokens, 0, ranks).count;
     // A dry run is of the rank with the most.
-    const RankSlice own =
-        context.is_dry_run() ? RankSlice{0, part} : slice_of_rank(tokens, share->rank, ranks);
-    const TensorView out = take_activations(context, {part, width});
+    const RankSlice own = context.is_dry_run() ? RankSlice{0, part}
+                                               : slice_of_rank(tokens, share->tensor_rank, ranks);
     const Choices choices = route(context, *this, given.rows(own.first, own.count));
+    if (ranks == 1) {
+        if (how == ops::MatmulOutput::overwrite) clear(context, y);
+        return dispatch_and_combine(context, *this, x, choices, y);
+    }
+    const TensorView out = take_activations(context, {part, width});
     // Added to what there is, as one rank adds, and then handed to all with it.
     const TensorView sums = out.rows(0, own.count);
     if (how == ops::MatmulOutput::accumulate) {
@@ -193,6 +197,14 @@ void MoeMlp::apply_expert_parallel(const Context& context, const ConstTensorView
     const TensorView all = take_activations(context, {ranks * part, width});
     ops::gather_rows_of_ranks(context, out, all);
     ops::copy(context, all.rows(0, tokens), y);
+}
+
+void MoeMlp::take_part(const Context& context) const {
+    const ScratchArena::Scope host_scope(host_scratch(context));
+    const ScratchArena::Scope scope(*context.scratch);
+    const int64_t width = latent_in.out() > 0 ? latent_in.out() : router.in();
+    const TensorView none = take_activations(context, {0, width});
+    dispatch_and_combine(context, *this, none, {}, none);
 }
 
 size_t MoeMlp::expert_bytes() const {

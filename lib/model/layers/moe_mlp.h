@@ -18,9 +18,12 @@ struct MoeMlp {
     struct Share {
         int32_t rank = 0;
         int32_t ranks = 1;
+        // Of the tensor group.
+        int32_t tensor_rank = 0;
+        int32_t tensor_ranks = 1;
     };
     // Empty: `experts` are all. Tokens go to the ranks of their experts and results come back; the
-    // ranks of the tensor group have the same tokens, of which each sends its part.
+    // ranks of a tensor group have the same tokens, of which each sends its part.
     std::optional<Share> share;
     // Each rank has a slice of every expert and of the shared one, whose results are summed.
     bool is_cut = false;
@@ -46,6 +49,9 @@ struct MoeMlp {
     // neighbours. x, y: float32 [tokens, hidden].
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput how,
                const TensorView& y) const;
+
+    // apply() for no tokens, where other ranks may have some. REQUIRES: share.
+    void take_part(const Context& context) const;
 
     // Whether one sum over ranks is of the experts and of the shared one. Between `latent_in` and
     // `latent_out` the experts are summed by themselves.

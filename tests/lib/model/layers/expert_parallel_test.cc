@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <latch>
 #include <string>
@@ -22,12 +23,12 @@ constexpr int64_t kInner = 12;
 constexpr int64_t kExperts = 12;
 constexpr int64_t kPerToken = 3;
 
-// A rank's experts of the layer; all where there is one rank.
+// A rank's experts of the layer; all where there is one rank. All ranks are a tensor group.
 MoeMlp make_layer(WeightSource& source, int32_t rank, int32_t ranks) {
     MoeMlp layer;
     layer.router = load_linear(source, {"router", kHidden, kExperts, false});
     layer.routing.experts_per_token = kPerToken;
-    if (ranks > 1) layer.share = MoeMlp::Share{rank, ranks};
+    if (ranks > 1) layer.share = MoeMlp::Share{rank, ranks, rank, ranks};
     for (int64_t i = 0; i < kExperts / ranks; ++i) {
         Mlp mlp;
         const std::string name = std::to_string(rank * (kExperts / ranks) + i);
@@ -98,6 +99,43 @@ TEST_CASE("experts on several ranks give the bits of one rank") {
             }
         }
     }
+}
+
+TEST_CASE("ranks with rows of their own give the bits of one rank, and take part without rows") {
+    constexpr int32_t kRanks = 3;
+    constexpr std::array<int64_t, kRanks> kTokens = {5, 0, 2};
+    const GroupId id = thread_collectives().make_id();
+    std::array<std::vector<float>, kRanks> y;
+    std::latch done(kRanks);
+    std::vector<std::thread> threads;
+    for (int32_t rank = 0; rank < kRanks; ++rank) {
+        threads.emplace_back([&, rank] {
+            const RankGroup group(thread_collectives(),
+                                  {.id = id, .rank = rank, .num_ranks = kRanks});
+            ThreadPool pool(1);
+            DummySource source(1, DType::f32, pool);
+            MoeMlp layer = make_layer(source, rank, kRanks);
+            layer.share = MoeMlp::Share{rank, kRanks};
+            ScratchArena scratch(size_t{1} << 20);
+            Context context{.scratch = &scratch, .threads = &pool};
+            context.expert_ranks = &group;
+            const int64_t tokens = kTokens[static_cast<size_t>(rank)];
+            std::vector<float> x = inputs(tokens);
+            std::vector<float>& out = y[static_cast<size_t>(rank)];
+            out.assign(x.size(), 1.0f);
+            if (tokens == 0) {
+                layer.take_part(context);
+            } else {
+                layer.apply(context, {x.data(), DType::f32, {tokens, kHidden}},
+                            ops::MatmulOutput::accumulate,
+                            {out.data(), DType::f32, {tokens, kHidden}});
+            }
+            done.arrive_and_wait();
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(y[0] == run(0, 1, 5, false, nullptr).y);
+    CHECK(y[2] == run(0, 1, 2, false, nullptr).y);
 }
 
 TEST_CASE("as many bytes go between ranks as rows and experts were chosen") {

@@ -1,0 +1,109 @@
+// The setup of a replica's workers, and who starts them.
+#include "lib/engine/executor_choice.h"
+
+#include <utility>
+
+#include "lib/engine/options/placement.h"
+#include "lib/engine/rank_launch_choice.h"
+#include "lib/execute/local_executor.h"
+#include "lib/execute/ranks/lockstep.h"
+#include "lib/execute/mock_executor.h"
+#include "lib/execute/ranks/shared_ranks.h"
+#include "lib/execute/remote_executor.h"
+
+namespace nvllm {
+namespace {
+
+WorkerConfig worker_config(const EngineConfig& config, const DraftChoice& drafts,
+                           const MemoryPlan& plan) {
+    const ComputeOptions& compute = config.compute;
+    WorkerConfig worker = compute.worker;
+    worker.block_size = plan.block_size;
+    worker.num_blocks = plan.num_blocks;
+    worker.num_host_blocks = plan.num_host_blocks;
+    worker.max_num_batched_tokens = config.scheduling.scheduler.max_num_batched_tokens;
+    worker.max_num_seqs = config.scheduling.scheduler.max_num_seqs;
+    worker.kv_dtype = plan.kv_dtype;
+    worker.num_draft_states = drafts.num_states;
+    worker.most_drafts = drafts.speculation.most_drafts();
+    const bool uses_graphs = compute.cuda_graph && !compute.enforce_eager;
+    worker.max_graph_rows = uses_graphs ? compute.max_cuda_graph_size : 0;
+    return worker;
+}
+
+WorkerSetup worker_setup(const EngineConfig& config, const EngineMetadata& metadata,
+                         const MemoryPlan& plan) {
+    WorkerSetup setup;
+    setup.model = metadata.options;
+    setup.model.part = {};
+    setup.placement = metadata.placement;
+    setup.replica = metadata.place;
+    setup.model.checkpoint = metadata.model.checkpoint;
+    setup.model.max_model_len = plan.max_model_len;
+    setup.worker = worker_config(config, metadata.drafts, plan);
+    setup.worker.activations = metadata.model.activations;
+    setup.kv_groups = metadata.model.kv_groups;
+    setup.vocab_size = metadata.model.config.vocab_size;
+    setup.proposer = metadata.drafts.setup;
+    if (metadata.drafts.proposer != nullptr) {
+        setup.draft_kv_groups = metadata.drafts.proposer->kv_groups();
+    }
+    setup.ranks.sizes = metadata.parallel.sizes;
+    setup.stages = metadata.parallel.stages;
+    setup.placement_options = placement_options(config);
+    if (metadata.shares_experts) setup.ranks.sharing = metadata.place;
+    if (!setup.ranks.is_alone() && has_own_processes(config.compute.parallel.backend)) {
+        setup.ranks.collectives = rank_collectives();
+    }
+    return setup;
+}
+
+// Of so many ranks that are started together.
+std::unique_ptr<RankLauncher> rank_launcher(const EngineConfig& config, const ReplicaPlace& place,
+                                            int32_t num_ranks) {
+    const ParallelOptions& parallel = config.compute.parallel;
+    if (num_ranks > 1 && has_own_processes(parallel.backend)) {
+        return command_launcher(rank_launch(parallel, place), num_ranks);
+    }
+    if (config.compute.isolation == Isolation::thread) return thread_launcher(num_ranks);
+    return child_process_launcher(find_worker_program(), num_ranks);
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<StepExecutor>> make_executors(
+    const EngineConfig& config, const std::vector<EngineMetadata>& replicas,
+    const MemoryPlan& plan) {
+    std::vector<std::unique_ptr<StepExecutor>> executors;
+    const int32_t ranks = replicas.front().parallel.sizes.num_ranks();
+    const auto count = static_cast<int32_t>(replicas.size());
+    std::shared_ptr<SharedRanks> shared;
+    const auto lockstep = std::make_shared<Lockstep>(count);
+    if (replicas.front().shares_experts) {
+        shared =
+            std::make_shared<SharedRanks>(rank_launcher(config, {}, count * ranks), count, ranks);
+    }
+    for (const EngineMetadata& own : replicas) {
+        if (config.model.load_format == kMetronome) {
+            executors.push_back(std::make_unique<MockExecutor>(mock_interval()));
+            continue;
+        }
+        const WorkerSetup setup = worker_setup(own.config, own, plan);
+        if (setup.ranks.is_alone() && config.compute.isolation == Isolation::thread) {
+            executors.push_back(std::make_unique<LocalExecutor>(setup));
+            continue;
+        }
+        auto executor = std::make_unique<RemoteExecutor>(
+            setup,
+            shared ? shared->launcher(own.place.index) : rank_launcher(config, own.place, ranks));
+        if (!shared) {
+            executors.push_back(std::move(executor));
+            continue;
+        }
+        executors.push_back(
+            std::make_unique<LockstepExecutor>(lockstep, own.place.index, std::move(executor)));
+    }
+    return executors;
+}
+
+}  // namespace nvllm
