@@ -16,6 +16,7 @@
 #include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/options/placement.h"
 #include "lib/engine/options/speculation_options.h"
+#include "lib/execute/worker_setup.h"
 #include "lib/model/layers/rope_scaling.h"
 #include "lib/system/memory_info.h"
 

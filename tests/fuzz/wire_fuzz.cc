@@ -18,7 +18,7 @@ void read_and_write(std::span<const uint8_t> payload) {
 }
 
 void read_as(uint8_t kind, std::span<const uint8_t> payload) {
-    switch (kind % 6) {
+    switch (kind % 7) {
         case 0:
             return read_and_write<BatchPlan>(payload);
         case 1:
@@ -29,10 +29,10 @@ void read_as(uint8_t kind, std::span<const uint8_t> payload) {
             return read_and_write<WorkerReady>(payload);
         case 4:
             return read_and_write<WorkerFault>(payload);
+        case 5:
+            return read_and_write<StepOfOthers>(payload);
         default:
             return read_and_write<ForgetSequences>(payload);
-        case MessageKind::others:
-            return read_and_write<StepOfOthers>(payload);
     }
 }
 
