@@ -192,6 +192,8 @@ function(nvllm_test path)
     target_link_libraries(test_${name} PRIVATE nvllm_test_main ${rooms} nlohmann_json::nlohmann_json fmt::fmt)
     target_compile_definitions(test_${name} PRIVATE NVLLM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     nvllm_check_options(test_${name})
+    # What is tested is optimized as it is used; tests themselves are not worth the compiler's time.
+    target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     nvllm_precompile(test_${name})
     add_test(NAME ${name} COMMAND test_${name})
 endfunction()

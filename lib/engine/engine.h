@@ -13,16 +13,21 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/result.h"
+#include "lib/cache/cache_stats.h"
 #include "lib/engine/engine_config.h"
-#include "lib/engine/input_processor.h"
 #include "lib/engine/loop/health.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/request/draft_tokens.h"
 #include "lib/request/request_output.h"
-#include "lib/schedule/scheduler.h"
+#include "lib/schedule/scheduler_stats.h"
 #include "lib/schedule/snapshot.h"
 
 namespace nvllm {
+
+class InputProcessor;
+class Tokenizer;
+struct RequestInput;
 
 // Called on the engine thread with new output, in order (of several replicas' threads by one at a
 // time); the last call of a request has `finished` set. Must not block for long and must not call

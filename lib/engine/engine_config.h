@@ -11,7 +11,7 @@
 #include "lib/cache/block_size.h"
 #include "lib/cache/cache_manager.h"
 #include "lib/execute/memory_budget.h"
-#include "lib/execute/worker.h"
+#include "lib/execute/worker_config.h"
 #include "lib/model/loader.h"
 #include "lib/schedule/scheduler_config.h"
 

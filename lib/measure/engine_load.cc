@@ -7,6 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/cli/main_guard.h"
+#include "lib/engine/input_processor.h"
 #include "lib/system/process_info.h"
 
 namespace nvllm {

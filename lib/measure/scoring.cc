@@ -2,6 +2,7 @@
 #include "lib/measure/scoring.h"
 
 #include "kernels/error.h"
+#include "lib/engine/input_processor.h"
 
 namespace nvllm {
 namespace {

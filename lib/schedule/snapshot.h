@@ -10,7 +10,7 @@
 
 #include "lib/cache/cache_stats.h"
 #include "lib/request/sequence.h"
-#include "lib/schedule/scheduler.h"
+#include "lib/schedule/scheduler_stats.h"
 
 namespace nvllm {
 

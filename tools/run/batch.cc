@@ -18,6 +18,7 @@
 #include "lib/base/line_reader.h"
 #include "lib/chat/chat_message.h"
 #include "lib/cli/main_guard.h"
+#include "lib/engine/input_processor.h"
 #include "tools/run/answers.h"
 #include "tools/run/inspect_dump.h"
 #include "tools/run/step_log.h"

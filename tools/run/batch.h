@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/engine/engine.h"
+#include "lib/grammar/grammar_spec.h"
 #include "tools/run/run_options.h"
 
 namespace nvllm::run {

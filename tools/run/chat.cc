@@ -19,6 +19,7 @@
 #include "lib/chat/message_form.h"
 #include "lib/cli/main_guard.h"
 #include "lib/cli/terminal_text.h"
+#include "lib/engine/input_processor.h"
 #include "tools/run/line_editor.h"
 #include "tools/run/terminal.h"
 

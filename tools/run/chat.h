@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lib/engine/engine.h"
+#include "lib/grammar/grammar_spec.h"
 
 namespace nvllm::run {
 

@@ -12,6 +12,7 @@
 #include "lib/cli/main_guard.h"
 #include "lib/engine/default_model.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/input_processor.h"
 #include "lib/engine/known_models.h"
 #include "lib/engine/model_choice.h"
 #include "lib/engine/options/engine_options.h"

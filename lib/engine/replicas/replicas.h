@@ -13,6 +13,7 @@
 
 #include "lib/engine/engine.h"
 #include "lib/engine/engine_start.h"
+#include "lib/engine/input_processor.h"
 #include "lib/engine/loop/engine_clock.h"
 #include "lib/engine/loop/engine_loop.h"
 #include "lib/engine/replicas/replica_router.h"

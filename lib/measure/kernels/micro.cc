@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/random_source.h"
+#include "lib/engine/input_processor.h"
 #include "lib/measure/environment.h"
 
 namespace nvllm {

@@ -5,6 +5,7 @@
 
 #include <regex>
 
+#include "lib/engine/input_processor.h"
 #include "tests/lib/engine/engine_testing.h"
 
 namespace nvllm {

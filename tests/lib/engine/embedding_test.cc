@@ -10,6 +10,7 @@
 
 #include "lib/base/file.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/input_processor.h"
 #include "tests/lib/checkpoint/temporary_folder.h"
 #include "tests/lib/model/reference.h"
 #include "tests/shared_data.h"

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "lib/engine/input_processor.h"
 #include "tests/lib/engine/engine_testing.h"
 
 using namespace nvllm;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/engine/engine.h"
+#include "lib/engine/input_processor.h"
 #include "tests/shared_data.h"
 
 namespace nvllm::test {

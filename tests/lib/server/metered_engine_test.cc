@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lib/base/json.h"
+#include "lib/engine/input_processor.h"
 #include "lib/server/operations/request_metrics.h"
 #include "lib/server/operations/server_metrics.h"
 #include "tests/lib/base/prometheus_text.h"
