@@ -27,7 +27,7 @@ class SharedRanks::ReplicaLauncher final : public RankLauncher {
         return ranks_->connected(replica_, wait);
     }
 
-    // Whoever is woken takes the sockets of all: the others have an event of their own.
+    // The replica that is woken takes the sockets of all: the others have an event of their own.
     std::optional<int> readable_descriptor() const override {
         const std::lock_guard lock(ranks_->mutex_);
         const std::optional<int> of_all = ranks_->all_->readable_descriptor();

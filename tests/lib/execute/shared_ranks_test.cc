@@ -82,7 +82,7 @@ TEST_CASE("the first start is for all, and each replica gets its own sockets") {
     CHECK(test.second->process_id() == 12);
 }
 
-TEST_CASE("who loses them ends them for all, and what was started since stays") {
+TEST_CASE("the replica that loses them ends them for all, and what was started since stays") {
     Test test;
     test.first->start();
     test.second->start();
@@ -118,7 +118,7 @@ TEST_CASE("a replica that starts again what it has wants other ranks") {
     CHECK(test.second->bury(true, "closed").how.empty());
 }
 
-TEST_CASE("whoever is not woken by the launcher has an event of its own") {
+TEST_CASE("a replica that the launcher does not wake has an event of its own") {
     Test test;
     test.first->start();
     test.second->start();
