@@ -6,8 +6,8 @@
 #include "lib/engine/options/placement.h"
 #include "lib/engine/rank_launch_choice.h"
 #include "lib/execute/local_executor.h"
-#include "lib/execute/ranks/lockstep.h"
 #include "lib/execute/mock_executor.h"
+#include "lib/execute/ranks/lockstep.h"
 #include "lib/execute/ranks/shared_ranks.h"
 #include "lib/execute/remote_executor.h"
 
