@@ -204,6 +204,12 @@ void choose_sharing(EngineMetadata& metadata, const ParallelOptions& parallel) {
         metadata.model = model_metadata(metadata.options);
         return;
     }
+    if (!metadata.device.is_cpu()) {
+        throw Error(ErrorKind::unavailable,
+                    fmt::format("--enable-expert-parallel: replicas share out experts on the CPU "
+                                "alone so far, not on {}: use --device cpu, or leave it out",
+                                metadata.device.name));
+    }
     if (parallel.pipeline == 1) return;
     throw Error(ErrorKind::unavailable,
                 "--enable-expert-parallel: the experts of several replicas are shared out where "

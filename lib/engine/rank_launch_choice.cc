@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <sstream>
 
@@ -47,7 +48,16 @@ RankLaunch rank_launch(const ParallelOptions& options, const ReplicaPlace& place
     launch.program = find_worker_program();
     launch.address = options.rank_address.empty() ? RankAddress{"127.0.0.1", 0}
                                                   : parse_rank_address(options.rank_address);
-    if (launch.address.port > 0) launch.address.port += static_cast<uint16_t>(place.index);
+    if (launch.address.port > 0) {
+        const int32_t port = launch.address.port + place.index;
+        if (port > UINT16_MAX) {
+            throw Error(ErrorKind::usage,
+                        fmt::format("--rank-address {}: replica {} has the port {} then, and there "
+                                    "are {}: use a smaller one",
+                                    options.rank_address, place.index, port, UINT16_MAX));
+        }
+        launch.address.port = static_cast<uint16_t>(port);
+    }
     const char* const secret = std::getenv(kRankSecretVariable);
     if (secret != nullptr) launch.secret = secret;
     if (options.backend == RankBackend::mpi) {

@@ -212,6 +212,11 @@ class SharedExperts(unittest.TestCase):
         self.assertEqual(done.returncode, 69)
         self.assertIn("--pipeline-parallel-size", done.stderr)
 
+    def test_ports_of_further_replicas_must_exist(self):
+        done = run("-p", "x", *replicas(2), *tensor(2), *MPI, "--rank-address", "127.0.0.1:65535", check=False)
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("65536", done.stderr)
+
     def test_a_model_without_experts(self):
         made = requests(6)
         self.assertEqual(essence(run_jsonl(made, *replicas(2), "--enable-expert-parallel")), essence(run_jsonl(made)))

@@ -19,7 +19,6 @@ constexpr std::chrono::milliseconds kStallPause{1};
 EngineLoop::EngineLoop(const EngineMetadata& metadata, const MemoryPlan& plan,
                        const EngineClock& clock, std::unique_ptr<StepExecutor> executor)
     : clock_(clock),
-      place_(metadata.place),
       model_(metadata.config.model.name),
       watchdog_timeout_s_(metadata.config.compute.watchdog_timeout_s),
       inspection_socket_(metadata.config.inspection.socket),
@@ -33,7 +32,8 @@ EngineLoop::EngineLoop(const EngineMetadata& metadata, const MemoryPlan& plan,
       faults_({*executor_, *scheduler_, delivery_, resizes_, status_, inbox_},
               metadata.config.scheduling.scheduler.max_num_batched_tokens,
               [this] { publish_progress(); }),
-      steps_({*executor_, *scheduler_, delivery_, resizes_, faults_, status_.heartbeat(), clock},
+      steps_({*executor_, *scheduler_, delivery_, resizes_, faults_, status_.heartbeat(), clock,
+              metadata.place.index},
              [this](const StepRecord& record) { note_step(record); }) {
     std::promise<WorkerReady> started;
     started_ = started.get_future();
@@ -199,11 +199,7 @@ Snapshot EngineLoop::take_snapshot(SnapshotDetail detail) const {
 }
 
 void EngineLoop::note_step(const StepRecord& record) {
-    if (step_listener) {
-        StepRecord own = record;
-        own.replica = place_.index;
-        step_listener(own);
-    }
+    if (step_listener) step_listener(record);
     if (snapshot_listener && record.plan_number == snapshot_step) {
         snapshot_listener(take_snapshot(SnapshotDetail::full));
     }

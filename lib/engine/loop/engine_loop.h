@@ -68,7 +68,6 @@ class EngineLoop {
     void publish_progress();
 
     const EngineClock& clock_;
-    const ReplicaPlace place_;
     const std::string model_;  // its name
     const double watchdog_timeout_s_;
     const std::string inspection_socket_;  // empty: none

@@ -198,6 +198,7 @@ void StepRunner::observe(const StepRecord& record) {
 StepRecord StepRunner::begin_record(const BatchPlan& plan) {
     OutputProcessor& outputs = parts_.delivery.outputs();
     StepRecord record;
+    record.replica = parts_.replica;
     record.plan_number = plan.number;
     record.num_sequences = static_cast<int32_t>(plan.entries.size());
     record.num_tokens = plan.num_tokens();

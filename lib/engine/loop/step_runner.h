@@ -30,6 +30,7 @@ struct StepRunnerParts {
     FaultHandler& faults;
     Heartbeat& heartbeat;
     const EngineClock& clock;
+    int32_t replica = 0;  // for its records
 };
 
 class StepRunner {

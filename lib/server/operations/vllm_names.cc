@@ -5,7 +5,7 @@
 namespace nvllm::server {
 namespace {
 
-// There is one engine a model.
+// All replicas of a model are one engine here; nvllm_replica_* tells them apart.
 const std::string kEngine = "engine=\"0\"";
 
 MetricView view(std::string name, std::string help, std::vector<double> edges = {}) {
