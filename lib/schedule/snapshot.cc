@@ -5,6 +5,7 @@
 
 #include "lib/cache/radix_view.h"
 #include "lib/schedule/planning/admission_rules.h"
+#include "lib/schedule/scheduler.h"
 
 namespace nvllm {
 namespace {
