@@ -147,6 +147,9 @@ int32_t DecoderBlock::rank_sums() const {
     const auto sums_of = [](const auto& layer) { return layer.rank_sums(); };
     return attention.output.sums_ranks() +
            (latent_attention ? latent_attention->output.sums_ranks() : 0) +
+           (state_layer
+                ? std::visit([](const auto& layer) { return layer.out.sums_ranks(); }, *state_layer)
+                : 0) +
            (has_mlp ? std::visit(sums_of, mlp) : 0) +
            (experts_beside ? experts_beside->experts.rank_sums() : 0);
 }

@@ -17,18 +17,12 @@ struct Run {
     int64_t count = 0;
 };
 
-int64_t size_of(std::span<const ShardPiece> pieces) {
-    int64_t size = 0;
-    for (const ShardPiece& piece : pieces) size += piece.size;
-    return size;
-}
-
 // What a rank has of an axis of `size`. The pieces may count other units than the axis: words that
 // hold several outputs each.
 std::vector<Run> runs_of(int64_t size, const TensorSlice& slice) {
     const ShardPiece whole[] = {size};
     const std::span<const ShardPiece> pieces = slice.pieces.empty() ? whole : slice.pieces;
-    const int64_t units = size_of(pieces);
+    const int64_t units = share_of(pieces, {});
     std::vector<Run> runs;
     int64_t begin = 0;
     for (const ShardPiece& piece : pieces) {
@@ -45,6 +39,12 @@ std::vector<Run> runs_of(int64_t size, const TensorSlice& slice) {
 
 }  // namespace
 
+int64_t share_of(std::span<const ShardPiece> pieces, const Shard& shard) {
+    int64_t share = 0;
+    for (const ShardPiece& piece : pieces) share += piece.share_of(shard);
+    return share;
+}
+
 Shard ShardPiece::shard_of(const Shard& shard) const {
     if (!repeats || units >= shard.ranks) return shard;
     const auto slices = static_cast<int32_t>(units);
@@ -59,9 +59,7 @@ bool ShardPiece::can_be_cut(int32_t ranks, int64_t granularity) const {
 
 int64_t TensorSlice::whole_size(int64_t size) const {
     if (pieces.empty()) return size * shard.ranks;
-    int64_t share = 0;
-    for (const ShardPiece& piece : pieces) share += piece.share_of(shard);
-    return size * size_of(pieces) / share;
+    return size * share_of(pieces, {}) / share_of(pieces, shard);
 }
 
 bool TensorSlice::fits(const ConstTensorView& stored, std::initializer_list<int64_t> shape) const {
@@ -90,14 +88,14 @@ Tensor cut(const Tensor& stored, const TensorSlice& slice) {
         return Tensor::borrow(view.rows(runs.front().first, runs.front().count),
                               std::make_shared<const Tensor>(stored));
     }
-    NVLLM_CHECK(view.rank <= 2, "matrices and vectors are cut");
+    NVLLM_CHECK(slice.axis == 0 || view.rank == 2, "an axis that can be cut");
     int64_t kept = 0;
     for (const Run& run : runs) kept += run.count;
-    Tensor result = view.rank == 1    ? Tensor::allocate(view.dtype, {kept})
-                    : slice.axis == 0 ? Tensor::allocate(view.dtype, {kept, view.dim(1)})
-                                      : Tensor::allocate(view.dtype, {view.dim(0), kept});
+    ViewLayout layout = view;
+    layout.shape[static_cast<size_t>(slice.axis)] = kept;
+    Tensor result = Tensor::allocate(layout, ComputeDevice());
     // Of one index of the axis, and how often the axis repeats.
-    const int64_t inner = slice.axis == 0 && view.rank == 2 ? view.dim(1) : 1;
+    const int64_t inner = slice.axis == 0 ? view.numel() / view.dim(0) : 1;
     const int64_t outer = slice.axis == 0 ? 1 : view.dim(0);
     const size_t bytes = static_cast<size_t>(inner) * dtype_bytes(view.dtype);
     const auto* row = view.as<std::byte>();

@@ -38,6 +38,9 @@ struct ShardPiece {
     int64_t share_of(const Shard& shard) const { return size / shard_of(shard).ranks; }
 };
 
+// What a rank has of them; of a whole shard, their size.
+int64_t share_of(std::span<const ShardPiece> pieces, const Shard& shard);
+
 // The part of a stored tensor that a rank has: its slice of one axis, or of each piece of it.
 struct TensorSlice {
     Shard shard;
@@ -61,7 +64,7 @@ struct ShardGranularity {
 };
 
 // The slice, in host memory: rows lie where they are stored, columns are copied. Only the slice's
-// bytes are read. REQUIRES: an axis of pieces that can be cut.
+// bytes are read. REQUIRES: an axis of pieces that can be cut, the first one or that of a matrix.
 Tensor cut(const Tensor& stored, const TensorSlice& slice);
 
 }  // namespace nvllm

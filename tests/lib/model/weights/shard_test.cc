@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "kernels/error.h"
@@ -232,6 +233,22 @@ TEST_CASE("slices: of dense matrices in every type, as they lie or stored [in, o
         linear.axis = ShardAxis::input;
         check_slices(*turned.open(), linear);
     }
+}
+
+TEST_CASE("slices: of each piece of an axis, whatever lies behind it") {
+    // Three pieces of 4, 2 and 6, with 1 x 2 values each; the second has one unit, which both have.
+    std::vector<float> values(24);
+    std::iota(values.begin(), values.end(), 0.0f);
+    const Tensor stored =
+        Tensor::borrow(ConstTensorView(values.data(), DType::f32, {12, 1, 2}), nullptr);
+    const std::vector<ShardPiece> pieces = {{4, 2}, {2, 1, true}, {6, 6}};
+    const Tensor second = cut(stored, {{1, 2}, 0, pieces});
+    REQUIRE(second.view().dim(0) == 2 + 2 + 3);
+    CHECK(second.view().dim(2) == 2);
+    CHECK(share_of(pieces, {1, 2}) == 7);
+    CHECK(share_of(pieces, {}) == 12);
+    const std::vector<float> found(second.view().as<float>(), second.view().as<float>() + 14);
+    CHECK(found == std::vector<float>{4, 5, 6, 7, 8, 9, 10, 11, 18, 19, 20, 21, 22, 23});
 }
 
 TEST_CASE("slices: of two of four under a bit mask") {
