@@ -13,6 +13,8 @@ constexpr auto kSwitchWords = "on off auto 0 1 true false enabled disabled";
 constexpr auto kMapped = "weights are mapped from their files";
 constexpr auto kWholeModel =
     "a model is on one device as a whole: --device cuda for a GPU, --device cpu for none";
+constexpr auto kWaysToDivide =
+    "--tensor-parallel-size and --pipeline-parallel-size divide a model evenly";
 constexpr auto kNoGguf =
     "GGUF files are not read: 'hf download org/name' brings the model's safetensors, and -m "
     "org/name takes them";
@@ -37,7 +39,7 @@ constexpr auto kLlamaCppFlags = std::to_array<ForeignFlag>({
     foreign_refused("-ngl --gpu-layers --n-gpu-layers", one, kWholeModel),
     foreign_refused("-ncmoe --n-cpu-moe -ot --override-tensor", one, kWholeModel),
     foreign_refused("-cmoe --cpu-moe", none, kWholeModel),
-    foreign_refused("-sm --split-mode -mg --main-gpu -ts --tensor-split", one, kOneDevice,
+    foreign_refused("-sm --split-mode -mg --main-gpu -ts --tensor-split", one, kWaysToDivide,
                     "none 0"),
     foreign_alias("-dev", one, "device"),
     foreign_refused("--list-devices", none, "nvllm-inspect doctor lists devices"),

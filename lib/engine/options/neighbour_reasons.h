@@ -3,7 +3,6 @@
 
 namespace nvllm {
 
-inline constexpr auto kOneDevice = "one device computes a model; --device says which";
 inline constexpr auto kNoAdapters = "adapters are not supported yet";
 inline constexpr auto kDraftsAlike = "a draft model is computed where the model is";
 inline constexpr auto kTextOnly = "requests with images, sound or video are refused";

@@ -20,8 +20,18 @@ constexpr auto kNoQuantizingAtStart =
 constexpr auto kNoSleep = "weights cannot be put aside while the server runs";
 constexpr auto kNoPython = "Python code cannot be plugged in";
 constexpr auto kOnlyFiles = "weights are read from safetensors files";
-constexpr auto kOneProcess = "one process computes a model";
-constexpr auto kNoNodes = "models are not spread over machines";
+constexpr auto kOwnCollectives = "ranks exchange data in one way: there is no such choice";
+constexpr auto kLaunchers =
+    "a launcher starts the ranks of other machines: --rank-launcher, or nvllm-worker join with "
+    "--distributed-executor-backend external";
+constexpr auto kReplicasOfServer =
+    "--data-parallel-size are all replicas of this server: start one on each machine, and a router "
+    "before them";
+constexpr auto kExpertLoad =
+    "--expert-load and --num-redundant-experts place experts at the start, by a recorded load";
+constexpr auto kFixedRanks = "there are as many ranks as at the start";
+constexpr auto kOneBatch = "a step is not cut in two, of which one computes while the other sends";
+constexpr auto kWholeContexts = "a sequence's context is not divided among ranks";
 constexpr auto kOwnKernels = "kernels are chosen by the device and its instruction set";
 constexpr auto kNotCompiled = "nothing is compiled at start; --cuda-graph is about graphs";
 constexpr auto kOwnStates =
@@ -92,7 +102,7 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
                     "pooling is what the model's folder says"),
     foreign_refused("--enable-sleep-mode --sleep-mode-offload-cudagraph", none, kNoSleep),
     foreign_refused("--sleep-mode-backend --sleep-preserve-parameter-names", one, kNoSleep),
-    foreign_ignored("--enable-cumem-allocator --enable-nccl-comm-suspend", none, kOneProcess),
+    foreign_ignored("--enable-cumem-allocator --enable-nccl-comm-suspend", none, kOwnCollectives),
     foreign_refused("--model-impl", one, "there is one implementation of each model", "auto vllm"),
     foreign_refused("--logits-processors --logits-processor-pattern --io-processor-plugin", many,
                     kNoPython),
@@ -109,7 +119,7 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_refused("--model-loader-extra-config", one, kOnlyFiles, "{}"),
     foreign_ignored("--ignore-patterns", many, kNoDownload),
     foreign_ignored("--use-tqdm-on-load", none, "loading shows no bar"),
-    foreign_ignored("--max-parallel-loading-workers", one, kOneProcess),
+    foreign_ignored("--max-parallel-loading-workers", one, kOwnCollectives),
     // Kernels and compilation.
     foreign_ignored("--attention-backend --moe-backend --linear-backend --gdn-prefill-backend "
                     "--kda-prefill-backend --kda-decode-backend --sparse-indexer-topk-backend "
@@ -141,41 +151,39 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
                   "external_launcher"),
     foreign_refused("--decode-context-parallel-size -dcp --prefill-context-parallel-size -pcp "
                     "--context-parallel-size -cp",
-                    one, kOneDevice, "1"),
+                    one, kWholeContexts, "1"),
     foreign_alias("-dp", one, "data-parallel-size"),
-    foreign_refused("--data-parallel-size-local -dpl", one,
-                    "--data-parallel-size are all replicas of this server: start one on each "
-                    "machine, and a router before them",
-                    "1"),
+    foreign_refused("--data-parallel-size-local -dpl", one, kReplicasOfServer, "1"),
     foreign_refused("--data-parallel-rank -dpn --data-parallel-start-rank -dpr "
                     "--data-parallel-address -dpa --data-parallel-rpc-port -dpp",
-                    one, kNoNodes, "0"),
-    foreign_ignored("--data-parallel-backend -dpb", one, kOneProcess),
+                    one, kReplicasOfServer, "0"),
+    foreign_ignored("--data-parallel-backend -dpb", one, kOwnCollectives),
     foreign_refused("--data-parallel-hybrid-lb -dph --data-parallel-external-lb -dpe "
                     "--data-parallel-multi-port-external-lb -dpm",
-                    none, kNoNodes),
-    foreign_refused("--nnodes -n", one, kNoNodes, "1"),
-    foreign_refused("--node-rank -r", one, kNoNodes, "0"),
+                    none, kReplicasOfServer),
+    foreign_refused("--nnodes -n", one, kLaunchers, "1"),
+    foreign_refused("--node-rank -r", one, kLaunchers, "0"),
     foreign_ignored("--master-addr --master-port --distributed-timeout-seconds "
                     "--cpu-distributed-timeout-seconds",
-                    one, kNoNodes),
+                    one, kLaunchers),
     foreign_ignored("--worker-use-ray --engine-use-ray --ray-workers-use-nsight "
                     "--disable-custom-all-reduce --disable-nccl-for-dp-synchronization "
                     "--enable-batch-sharded-sampling --enable-shm-tensor-arena --enable-hc-sp "
                     "--dcp-q-replicate",
-                    none, kOneProcess),
+                    none, kOwnCollectives),
     foreign_ignored("--dcp-comm-backend --dcp-kv-cache-interleave-size "
                     "--cp-kv-cache-interleave-size --dp-sync-interval --all2all-backend "
                     "--expert-placement-strategy",
-                    one, kOneProcess),
+                    one, kOwnCollectives),
     foreign_alias("-ep", none, "enable-expert-parallel"),
-    foreign_refused("--enable-eplb --enable-elastic-ep --enable-dbo "
-                    "--enable-ep-weight-filter",
-                    none, kOneDevice),
-    foreign_refused("--eplb-config --elastic-ep-max-dp-size --num-redundant-experts", one,
-                    kOneDevice),
+    foreign_refused("--enable-eplb", none, kExpertLoad),
+    foreign_refused("--eplb-config", one, kExpertLoad),
+    foreign_ignored("--enable-ep-weight-filter", none, "a rank reads its own experts alone"),
+    foreign_refused("--enable-elastic-ep", none, kFixedRanks),
+    foreign_refused("--elastic-ep-max-dp-size", one, kFixedRanks),
+    foreign_refused("--enable-dbo", none, kOneBatch),
     foreign_ignored("--dbo-decode-token-threshold --dbo-prefill-token-threshold --ubatch-size", one,
-                    kOneDevice),
+                    kOneBatch),
     foreign_refused("--device-ids", one, "--device cuda:N names one GPU"),
     foreign_alias("--device", one, "device=cuda", "gpu"),
     foreign_refused("--numa-bind", none, "--numa and --cpu-mask bind threads and memory"),
@@ -242,7 +250,8 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_alias("--speculative-model --spec-model", one, "speculative-method=ngram",
                   "ngram [ngram]"),
     foreign_alias("--speculative-model --spec-model", one, "draft-model"),
-    foreign_refused("--speculative-draft-tensor-parallel-size", one, kOneDevice, "1"),
+    foreign_refused("--speculative-draft-tensor-parallel-size", one,
+                    "one rank computes a draft model", "1"),
     foreign_refused("--ngram-prompt-lookup-max --ngram-prompt-lookup-min", one,
                     "prompt_lookup_max and prompt_lookup_min of --speculative-config say it"),
     foreign_refused("--reasoning-parser --reasoning-parser-plugin --reasoning-config", one,
