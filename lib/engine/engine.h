@@ -68,7 +68,11 @@ struct StepRecord {
     int32_t token_budget = 0;     // of the next step
     uint64_t swapped_bytes = 0;   // to and from host memory, by this step
     double swap_ms = 0.0;
-    uint64_t rank_bytes = 0;   // between ranks, by this step
+    int32_t num_ranks = 1;                // that computed it
+    double busy_ms = 0.0;                 // of all ranks, without what they waited for others
+    uint64_t rank_bytes = 0;              // between ranks, by this step
+    int64_t dropped_experts = 0;          // choices of experts that had no room
+    std::vector<ExpertLoad> expert_load;  // where it is recorded
     int32_t num_proposed = 0;  // drafts of the next step that a model proposed in this one
     double draft_ms = 0.0;     // of step_ms, by those
     DeviceCounts device;       // of this step

@@ -74,7 +74,11 @@ struct ParallelOptions {
     int32_t pipeline = 1;  // stages, each with its own layers
     int32_t data = 1;      // replicas, each with a scheduler and a cache of its own
     ReplicaRouting routing = ReplicaRouting::prefix_aware;
-    bool experts = false;  // ranks have experts of their own instead of parts of all
+    double expert_capacity_factor = 0.0;  // 0: experts take all tokens that choose them
+    std::string expert_load;              // a file that record_expert_load wrote; empty: none
+    int32_t redundant_experts = 0;        // copies of experts, of each layer
+    std::string record_expert_load;       // a file; empty: none
+    bool experts = false;                 // ranks have experts of their own instead of parts of all
     RankBackend backend = RankBackend::automatic;
     std::string rank_launcher = "mpirun";  // words between spaces
     std::string rank_address;  // HOST:PORT to which ranks come; empty: of this machine alone

@@ -12,6 +12,7 @@
 #include "kernels/ops/open_backend.h"
 #include "lib/base/file.h"
 #include "lib/decode/device_sampler.h"
+#include "lib/engine/expert_choice.h"
 #include "lib/engine/model_choice.h"
 #include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/options/placement.h"
@@ -34,10 +35,8 @@ ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     options.refuses_quantized = config.model.quantization == "none";
     options.num_threads = num_threads;
     options.part.tensor = {0, config.compute.parallel.tensor};
-    // Of all replicas, where each has as many; engine_metadata() takes that back where not.
-    if (config.compute.parallel.experts) {
-        options.part.experts = {0, options.part.tensor.ranks * config.compute.parallel.data};
-    }
+    options.part.expert_options.capacity_factor = config.compute.parallel.expert_capacity_factor;
+    options.part.expert_options.are_counted = !config.compute.parallel.record_expert_load.empty();
     return options;
 }
 
@@ -195,28 +194,6 @@ void check_device_attends(const ChosenDevice& device, const std::vector<CacheLay
     }
 }
 
-// Replicas share out experts where the model has layers whose experts can be divided among all.
-void choose_sharing(EngineMetadata& metadata, const ParallelOptions& parallel) {
-    if (!parallel.experts || parallel.data == 1) return;
-    metadata.shares_experts = metadata.model.model->num_spread_layers() > 0;
-    if (!metadata.shares_experts) {
-        metadata.options.part.experts = metadata.options.part.tensor;
-        metadata.model = model_metadata(metadata.options);
-        return;
-    }
-    if (!metadata.device.is_cpu()) {
-        throw Error(ErrorKind::unavailable,
-                    fmt::format("--enable-expert-parallel: replicas share out experts on the CPU "
-                                "alone so far, not on {}: use --device cpu, or leave it out",
-                                metadata.device.name));
-    }
-    if (parallel.pipeline == 1) return;
-    throw Error(ErrorKind::unavailable,
-                "--enable-expert-parallel: the experts of several replicas are shared out where "
-                "each replica has one stage so far: leave out --pipeline-parallel-size, or "
-                "--data-parallel-size");
-}
-
 // A step that is planned ahead begins with a token that is not known yet, so that nothing can be
 // proposed after it.
 void check_speculation(const EngineConfig& config, const ModelMetadata& model,
@@ -262,7 +239,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.options = load_options(config, metadata.placement.num_threads());
     metadata.options.device = metadata.device.choice;
     metadata.model = model_metadata(metadata.options);
-    choose_sharing(metadata, config.compute.parallel);
+    share_out_experts(metadata, config.compute.parallel);
     metadata.parallel = choose_parallel(config.compute.parallel, metadata.options, metadata.model);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
     metadata.drafts = config.model.load_format == kMetronome

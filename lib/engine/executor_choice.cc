@@ -18,6 +18,7 @@ WorkerConfig worker_config(const EngineConfig& config, const DraftChoice& drafts
                            const MemoryPlan& plan) {
     const ComputeOptions& compute = config.compute;
     WorkerConfig worker = compute.worker;
+    worker.reports_expert_load = !compute.parallel.record_expert_load.empty();
     worker.block_size = plan.block_size;
     worker.num_blocks = plan.num_blocks;
     worker.num_host_blocks = plan.num_host_blocks;
@@ -36,6 +37,7 @@ WorkerSetup worker_setup(const EngineConfig& config, const EngineMetadata& metad
     WorkerSetup setup;
     setup.model = metadata.options;
     setup.model.part = {};
+    setup.model.part.expert_options = metadata.options.part.expert_options;
     setup.placement = metadata.placement;
     setup.replica = metadata.place;
     setup.model.checkpoint = metadata.model.checkpoint;

@@ -194,8 +194,17 @@ StepResult RemoteExecutor::finish() {
     await_answers();
     sent_plans_.pop_front();
     StepResult result = std::move(output_rank().answers.front());
+    result.num_ranks = static_cast<int32_t>(ranks_.size());
     for (const auto& rank : ranks_) {
-        if (rank.get() != &output_rank()) result.rank_bytes += rank->answers.front().rank_bytes;
+        if (rank.get() != &output_rank()) {
+            const StepResult& other = rank->answers.front();
+            result.busy_ms += other.busy_ms;
+            result.swapped_bytes += other.swapped_bytes;
+            result.swap_ms = std::max(result.swap_ms, other.swap_ms);
+            result.rank_bytes += other.rank_bytes;
+            result.dropped_experts += other.dropped_experts;
+            add_expert_load(other.expert_load, result.expert_load);
+        }
         rank->answers.pop_front();
     }
     try {

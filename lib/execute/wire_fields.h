@@ -44,9 +44,22 @@ void fields(Archive& archive, Shard& shard) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, SlotsOfBlock& slots) {
+    auto& [block, experts] = slots;
+    archive(block, experts);
+}
+
+template <typename Archive>
+void fields(Archive& archive, ExpertOptions& options) {
+    auto& [slots, capacity_factor, are_counted] = options;
+    archive(slots, capacity_factor, are_counted);
+}
+
+template <typename Archive>
 void fields(Archive& archive, ModelPart& part) {
-    auto& [tensor, experts, first_block, num_blocks, has_embedding, has_head] = part;
-    archive(tensor, experts, first_block, num_blocks, has_embedding, has_head);
+    auto& [tensor, experts, expert_options, first_block, num_blocks, has_embedding, has_head] =
+        part;
+    archive(tensor, experts, expert_options, first_block, num_blocks, has_embedding, has_head);
 }
 
 template <typename Archive>
@@ -97,9 +110,11 @@ void fields(Archive& archive, PlacementOptions& options) {
 template <typename Archive>
 void fields(Archive& archive, WorkerConfig& config) {
     auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
-           activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts] = config;
+           activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts,
+           reports_expert_load] = config;
     archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
-            activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts);
+            activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts,
+            reports_expert_load);
 }
 
 template <typename Archive>
@@ -242,10 +257,17 @@ void fields(Archive& archive, StepExtras& extras) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, ExpertLoad& load) {
+    auto& [block, tokens] = load;
+    archive(block, tokens);
+}
+
+template <typename Archive>
 void fields(Archive& archive, StepResult& result) {
-    auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, rank_bytes, device] =
-        result;
-    archive(plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, rank_bytes, device);
+    auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, num_ranks, busy_ms,
+           rank_bytes, dropped_experts, expert_load, device] = result;
+    archive(plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, num_ranks, busy_ms,
+            rank_bytes, dropped_experts, expert_load, device);
 }
 
 template <typename Archive>

@@ -108,7 +108,8 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       runner_(*model_, config, max_logit_rows(config.max_num_seqs), device),
       host_(device),
       pooler_(*model_, host_, max_logit_rows(config.max_num_seqs), std::move(dense)),
-      logits_(device, threads, sequences_, runner_, host_) {
+      logits_(device, threads, sequences_, runner_, host_),
+      expert_use_(config.reports_expert_load) {
     if (config.num_draft_states > 0) {
         states_.emplace(*model_, config, with_filler_block(config, device), kv_, device);
     }
@@ -243,6 +244,7 @@ StepResult Worker::finish() {
         done.sequences.clear();
         return done;
     }
+    expert_use_.report(*model_, step.result);
     logits_.finish(step);
     if (states_ && states_->is_open()) states_->settle(make_context(), step.result);
     add_next_drafts(step);

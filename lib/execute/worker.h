@@ -18,6 +18,7 @@
 #include "lib/execute/model_runner.h"
 #include "lib/execute/pooler.h"
 #include "lib/execute/propose/draft_runner.h"
+#include "lib/execute/ranks/expert_use.h"
 #include "lib/execute/step_in_flight.h"
 #include "lib/execute/step_logits.h"
 #include "lib/execute/worker_config.h"
@@ -118,4 +119,5 @@ class Worker {
     std::deque<BatchPlan> unsettled_;  // with drafts, of a rank that does not choose
 };
 
+    ExpertUse expert_use_;
 }  // namespace nvllm

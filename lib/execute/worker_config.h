@@ -21,6 +21,7 @@ struct WorkerConfig {
     // Of a model with states: sequences with drafts in a step, at most, and drafts of each.
     int32_t num_draft_states = 0;
     int32_t most_drafts = 0;
+    bool reports_expert_load = false;  // StepResult::expert_load
 };
 
 }  // namespace nvllm

@@ -84,6 +84,7 @@ WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
     own.placement = share_of(placement, own.ranks.rank, ranks.sizes.num_ranks());
     own.model.part =
         part_of({own.ranks.tensor_rank(), ranks.sizes.tensor}, stages, own.ranks.stage());
+    own.model.part.expert_options = model.part.expert_options;
     if (ranks.sizes.expert_parallel) {
         own.model.part.experts = {own.ranks.expert_rank(),
                                   ranks.sizes.tensor * ranks.sharing.count};

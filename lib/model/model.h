@@ -16,6 +16,7 @@
 namespace nvllm {
 
 class StateJournal;
+struct ExpertCounts;
 
 // What the layers of one cache group store. They have one geometry and therefore share one block
 // table (or one state slot) a sequence.
@@ -137,6 +138,8 @@ class Model {
     virtual TensorView embed(const ForwardContext& batch) = 0;
     // Block `index` over hidden [tokens, hidden], in place; writes this layer's keys and values.
     virtual void block(int32_t index, const ForwardContext& batch, const TensorView& hidden) = 0;
+    // Of the layers whose choices of experts are counted here, since the model was loaded.
+    virtual std::vector<const ExpertCounts*> expert_counts() const { return {}; }
     // Layers whose experts are on all of the context's expert ranks.
     virtual int32_t num_spread_layers() const { return 0; }
     // What the experts here compute for a step of other replicas: all ranks of the expert group

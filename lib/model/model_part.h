@@ -2,16 +2,38 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "lib/model/weights/shard.h"
 
 namespace nvllm {
+
+// The experts of one block's layer, slot by slot of all ranks (MoeMlp::Share).
+struct SlotsOfBlock {
+    std::string block;  // "model.layers.3"
+    std::vector<int32_t> experts;
+
+    bool operator==(const SlotsOfBlock&) const = default;
+};
+
+// What is the same for each rank.
+struct ExpertOptions {
+    // Of experts that are spread over ranks, where they are not in their order or some are on
+    // several ranks.
+    std::vector<SlotsOfBlock> slots = {};
+    double capacity_factor = 0.0;  // MoeMlp::capacity_factor
+    bool are_counted = false;      // the host sees all choices, Model::expert_counts()
+
+    bool operator==(const ExpertOptions&) const = default;
+};
 
 struct ModelPart {
     // Of layers that are shared out among the ranks of the tensor group.
     Shard tensor;
     // Of the experts of a layer, each of which is one rank's; whole: they are cut like all layers.
     Shard experts;
+    ExpertOptions expert_options = {};
     // Of a pipeline's stage; num_blocks 0: all blocks.
     int32_t first_block = 0;
     int32_t num_blocks = 0;

@@ -7,6 +7,7 @@
 
 #include "lib/base/result.h"
 #include "lib/request/draft_tokens.h"
+#include "lib/request/expert_load.h"
 #include "lib/request/request.h"
 
 namespace nvllm {
@@ -65,12 +66,16 @@ struct StepExtras {
 
 struct StepResult {
     uint64_t plan_number = 0;
-    std::vector<SequenceStep> sequences;  // in the order of the plan's entries
-    std::vector<StepExtras> extras = {};  // of some sequences, in their order
-    uint64_t swapped_bytes = 0;           // copied to and from host memory
-    double swap_ms = 0.0;                 // by that
-    double draft_ms = 0.0;                // that the drafts of the next step took
-    uint64_t rank_bytes = 0;              // that ranks sent to each other
+    std::vector<SequenceStep> sequences;       // in the order of the plan's entries
+    std::vector<StepExtras> extras = {};       // of some sequences, in their order
+    uint64_t swapped_bytes = 0;                // copied to and from host memory
+    double swap_ms = 0.0;                      // by that
+    double draft_ms = 0.0;                     // that the drafts of the next step took
+    int32_t num_ranks = 1;                     // that computed the step
+    double busy_ms = 0.0;                      // of all ranks, without what they waited for others
+    uint64_t rank_bytes = 0;                   // that ranks sent to each other
+    int64_t dropped_experts = 0;               // choices of experts that had no room
+    std::vector<ExpertLoad> expert_load = {};  // where it is asked for; of each block a row
     DeviceCounts device = {};
 };
 

@@ -113,7 +113,11 @@ void StepRunner::conclude(InFlight& step, const std::optional<StepResult>& resul
         record.swapped_bytes = result->swapped_bytes;
         record.swap_ms = result->swap_ms;
         record.draft_ms = result->draft_ms;
+        record.num_ranks = result->num_ranks;
+        record.busy_ms = result->busy_ms;
         record.rank_bytes = result->rank_bytes;
+        record.dropped_experts = result->dropped_experts;
+        record.expert_load = result->expert_load;
         for (const StepExtras& extras : result->extras) {
             record.num_proposed += extras.next_drafts.size();
         }

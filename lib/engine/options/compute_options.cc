@@ -55,6 +55,28 @@ void add_cpu_options(OptionList<ComputeOptions>& list) {
         default_text("distribute where processors of several nodes may be used"));
 }
 
+void add_expert_options(OptionList<ComputeOptions>& list) {
+    list.add("record-expert-load",
+             nested(&ComputeOptions::parallel, &ParallelOptions::record_expert_load),
+             "Write how many tokens chose each expert of each layer, for --expert-load: a JSON "
+             "file, which is whole after every second.",
+             value_name("FILE"), default_text("none"));
+    list.add("expert-load", nested(&ComputeOptions::parallel, &ParallelOptions::expert_load),
+             "Share out experts so that ranks have about as many tokens to compute, by a file of "
+             "--record-expert-load. Without it each rank has neighbours.",
+             value_name("FILE"), default_text("none"));
+    list.add("num-redundant-experts",
+             nested(&ComputeOptions::parallel, &ParallelOptions::redundant_experts),
+             "Copies of the experts with the most tokens, of each layer, with "
+             "--enable-expert-parallel. Ranks that have the same expert take turns.",
+             range(0, 65536));
+    list.add("expert-capacity-factor",
+             nested(&ComputeOptions::parallel, &ParallelOptions::expert_capacity_factor),
+             "Let an expert take at most so many times its even share of a step's tokens, and drop "
+             "what is beyond: answers then depend on what else is computed. 0: drop nothing.",
+             value_name("FACTOR"), range(0.0, 1e6));
+}
+
 void add_parallel_options(OptionList<ComputeOptions>& list) {
     list.add("tensor-parallel-size", nested(&ComputeOptions::parallel, &ParallelOptions::tensor),
              "Ranks that share out each layer: heads, channels and the vocabulary. What cannot be "
@@ -123,6 +145,7 @@ OptionList<ComputeOptions> compute_options() {
     add_device_options(list);
     add_cpu_options(list);
     add_parallel_options(list);
+    add_expert_options(list);
     add_isolation_options(list);
     return list;
 }

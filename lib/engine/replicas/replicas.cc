@@ -31,6 +31,8 @@ Engine::Replicas::Replicas(const EngineConfig& given) {
     model_.config = metadata.model.config;
     model_.plan = make_memory_plan(metadata.memory);
     model_.timings.config_ms = milliseconds_since(begin);
+    const std::string& record = metadata.config.compute.parallel.record_expert_load;
+    if (!record.empty()) recorder_.emplace(record);
     start_loops(metadata);
     load_texts(metadata);
     for (const auto& loop : loops_) {
@@ -38,6 +40,7 @@ Engine::Replicas::Replicas(const EngineConfig& given) {
         model_.timings.weights_ms = std::max(model_.timings.weights_ms, ready.weights_ms);
         model_.timings.worker_ms = std::max(model_.timings.worker_ms, ready.worker_ms);
     }
+    set_step_listener({});
     model_.timings.total_ms = milliseconds_since(begin);
 }
 
@@ -146,13 +149,14 @@ void Engine::Replicas::stop() {
 
 void Engine::Replicas::set_step_listener(const std::function<void(const StepRecord&)>& listener) {
     for (const auto& loop : loops_) {
-        if (!router_) {
+        if (!router_ && !recorder_) {
             loop->step_listener = listener;
             continue;
         }
         loop->step_listener = [this, listener](const StepRecord& record) {
             const std::lock_guard lock(listening_);
-            listener(record);
+            if (recorder_) recorder_->add(record.expert_load);
+            if (listener) listener(record);
         };
     }
 }

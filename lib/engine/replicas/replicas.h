@@ -16,6 +16,7 @@
 #include "lib/engine/input_processor.h"
 #include "lib/engine/loop/engine_clock.h"
 #include "lib/engine/loop/engine_loop.h"
+#include "lib/engine/replicas/expert_load_file.h"
 #include "lib/engine/replicas/replica_router.h"
 
 namespace nvllm {
@@ -62,7 +63,8 @@ class Engine::Replicas {
     LoadedModel model_;
     std::unique_ptr<InputProcessor> input_;
     std::optional<ReplicaRouter> router_;  // of several
-    std::mutex listening_;                 // held while one of several calls a listener
+    std::optional<ExpertLoadRecorder> recorder_;
+    std::mutex listening_;  // held while one of several calls a listener
     std::vector<std::unique_ptr<EngineLoop>> loops_;
 };
 

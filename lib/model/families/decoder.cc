@@ -118,6 +118,16 @@ class Decoder final : public Model {
                      size > 0 ? layer_inputs_.columns(number * size, size) : TensorView(), hidden);
     }
 
+    std::vector<const ExpertCounts*> expert_counts() const override {
+        std::vector<const ExpertCounts*> counts;
+        for (const DecoderBlock& block : parts_.blocks) {
+            for (const MoeMlp* layer : block.expert_layers()) {
+                if (layer->counts != nullptr) counts.push_back(layer->counts.get());
+            }
+        }
+        return counts;
+    }
+
     int32_t num_spread_layers() const override {
         int32_t count = 0;
         for (const DecoderBlock& block : parts_.blocks) {

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -59,23 +62,46 @@ MlpLinears mlp_linears(const LlamaTraits& traits, const std::string& name, const
     return linears;
 }
 
-// Of experts that are spread over ranks this one's are left, where each rank has as many.
-void choose_share(WeightSource& source, MoeMlp& layer, std::vector<MlpLinears>& experts) {
-    const Shard& ranks = source.part().experts;
-    if (ranks.is_whole() || std::ssize(experts) % ranks.ranks != 0) return;
-    const Shard& tensor = source.part().tensor;
-    layer.share = MoeMlp::Share{ranks.rank, ranks.ranks, tensor.rank, tensor.ranks};
-    const auto count = static_cast<size_t>(std::ssize(experts) / ranks.ranks);
-    const size_t first = count * static_cast<size_t>(ranks.rank);
+// The experts of all ranks' slots; empty where not each rank can have as many.
+std::vector<int32_t> expert_slots(const ModelPart& part, const std::string& block, size_t experts) {
+    for (const SlotsOfBlock& slots : part.expert_options.slots) {
+        if (slots.block != block) continue;
+        NVLLM_CHECK(
+            std::ssize(slots.experts) % part.experts.ranks == 0 &&
+                std::ranges::all_of(
+                    slots.experts,
+                    [&](int32_t one) { return one >= 0 && static_cast<size_t>(one) < experts; }),
+            "slots of the layer's experts, as many of each rank");
+        return slots.experts;
+    }
+    std::vector<int32_t> in_order;
+    if (experts % static_cast<size_t>(part.experts.ranks) != 0) return in_order;
+    in_order.resize(experts);
+    std::iota(in_order.begin(), in_order.end(), 0);
+    return in_order;
+}
+
+// Of experts that are spread over ranks this one's are left.
+void choose_share(WeightSource& source, const std::string& block, MoeMlp& layer,
+                  std::vector<MlpLinears>& experts) {
+    const ModelPart& part = source.part();
+    if (part.experts.is_whole()) return;
+    MoeMlp::Share share{part.experts.rank, part.experts.ranks, part.tensor.rank, part.tensor.ranks,
+                        expert_slots(part, block, experts.size())};
+    if (share.expert_of_slot.empty()) return;
+    const auto own_slots = std::span<const int32_t>(share.expert_of_slot)
+                               .subspan(static_cast<size_t>(share.rank * share.slots_of_rank()),
+                                        static_cast<size_t>(share.slots_of_rank()));
     std::vector<MlpLinears> own;
     for (size_t i = 0; i < experts.size(); ++i) {
-        if (i >= first && i < first + count) {
+        if (std::ranges::find(own_slots, static_cast<int32_t>(i)) != own_slots.end()) {
             own.push_back(std::move(experts[i]));
             continue;
         }
         for (const LinearSpec& linear : experts[i].all()) source.pass_over(linear.name);
     }
     experts = std::move(own);
+    layer.share = std::move(share);
 }
 
 }  // namespace
@@ -297,7 +323,14 @@ std::vector<MlpLinears> LlamaMlps::expert_linears(const std::string& layer) cons
 void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
     const std::string name = sparse_name(block);
     std::vector<MlpLinears> experts = expert_linears(name);
-    choose_share(source_, layer, experts);
+    choose_share(source_, block, layer, experts);
+    const ExpertOptions& options = source_.part().expert_options;
+    layer.capacity_factor = options.capacity_factor;
+    // Of ranks with the same rows one counts.
+    if (layer.share || source_.part().tensor.rank == 0) {
+        layer.counts = std::make_shared<ExpertCounts>(
+            ExpertCounts{block, std::vector<int64_t>(static_cast<size_t>(config_.num_experts))});
+    }
     std::vector<LinearSpec> all;
     for (const MlpLinears& expert : experts) {
         if (layer.share) break;  // they are whole
@@ -321,7 +354,8 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
         }
     }
     const bool is_gated = traits_.gated_mlp && !traits_.clamped_experts;
-    if (is_gated && layer.routing.is_plain() && !layer.share) {
+    const bool host_chooses = layer.share || options.capacity_factor > 0.0 || options.are_counted;
+    if (is_gated && layer.routing.is_plain() && !host_chooses) {
         std::vector<ExpertLinears> stacked;
         for (const MlpLinears& expert : experts) {
             stacked.push_back({cut.of(expert.in[0]), cut.of(expert.in[1]), cut.of(expert.down)});

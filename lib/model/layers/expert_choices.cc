@@ -66,6 +66,55 @@ Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView
     return choices;
 }
 
+namespace {
+
+int64_t capacity(const MoeMlp& layer, int64_t tokens) {
+    const auto chosen = static_cast<double>(tokens * layer.routing.experts_per_token);
+    return static_cast<int64_t>(
+        std::ceil(layer.capacity_factor * chosen / static_cast<double>(layer.num_experts())));
+}
+
+void drop_beyond(int64_t capacity, const MoeMlp& layer, int64_t tokens, const Choices& choices) {
+    const int64_t per_token = layer.routing.experts_per_token;
+    std::vector<int64_t> taken(static_cast<size_t>(layer.num_experts()));
+    for (int64_t choice = 0; choice < per_token; ++choice) {
+        for (int64_t token = 0; token < tokens; ++token) {
+            int32_t& expert = choices.experts[token * per_token + choice];
+            if (++taken[static_cast<size_t>(expert)] > capacity) expert = ~expert;
+        }
+    }
+}
+
+// Of dropped ones only that they were is left.
+void count(const MoeMlp& layer, int64_t choices, int32_t* experts) {
+    for (int64_t i = 0; i < choices; ++i) {
+        const bool is_dropped = experts[i] < 0;
+        if (layer.counts != nullptr) {
+            layer.counts->dropped += is_dropped;
+            ++layer.counts->chosen[static_cast<size_t>(is_dropped ? ~experts[i] : experts[i])];
+        }
+        if (is_dropped) experts[i] = -1;
+    }
+}
+
+}  // namespace
+
+// With a capacity the rows of other ranks count as well.
+Choices choose(const Context& context, const MoeMlp& layer, const ConstTensorView& x,
+               const RankSlice& own) {
+    const int64_t per_token = layer.routing.experts_per_token;
+    const bool is_limited = layer.capacity_factor > 0.0;
+    Choices choices = route(context, layer, is_limited ? x : x.rows(own.first, own.count));
+    if (context.is_dry_run()) return choices;
+    if (is_limited) {
+        drop_beyond(capacity(layer, x.dim(0)), layer, x.dim(0), choices);
+        choices.experts += own.first * per_token;
+        choices.weights += own.first * per_token;
+    }
+    count(layer, own.count * per_token, choices.experts);
+    return choices;
+}
+
 TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64_t tokens,
                               const Choices& choices) {
     const auto num_experts = static_cast<size_t>(layer.num_experts());
@@ -75,13 +124,16 @@ TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64
                                 host.take_array<int32_t>(chosen), host.take_array<float>(chosen)};
     if (context.is_dry_run()) return sorted;
     std::fill_n(sorted.starts, num_experts + 1, 0);
-    for (size_t i = 0; i < chosen; ++i) ++sorted.starts[choices.experts[i]];
+    for (size_t i = 0; i < chosen; ++i) {
+        if (choices.experts[i] >= 0) ++sorted.starts[choices.experts[i]];
+    }
     // Each start first points behind its run, and moves to its front as the run is filled from
     // behind.
     for (size_t expert = 1; expert <= num_experts; ++expert) {
         sorted.starts[expert] += sorted.starts[expert - 1];
     }
     for (size_t i = chosen; i-- > 0;) {
+        if (choices.experts[i] < 0) continue;
         const int32_t index = --sorted.starts[choices.experts[i]];
         sorted.rows[index] =
             static_cast<int32_t>(i / static_cast<size_t>(layer.routing.experts_per_token));

@@ -15,9 +15,9 @@ namespace {
 
 // One expert of one row.
 struct TokenExpert {
-    int32_t row;     // among the rows that are sent to the rank
-    int32_t expert;  // among those of the rank
-    float weight;    // on what the expert reads, where inputs are weighted
+    int32_t row;   // among the rows that are sent to the rank
+    int32_t slot;  // among those of the rank
+    float weight;  // on what the expert reads, where inputs are weighted
 };
 
 // What one rank sends to another, or gets of it.
@@ -29,34 +29,63 @@ struct DispatchCounts {
 // Of all ranks, in their order.
 struct Dispatch {
     std::vector<DispatchCounts> of_rank;
-    std::vector<int32_t> rows;       // of x, those that are sent
-    std::vector<TokenExpert> pairs;  // by rank, expert and row
+    std::vector<int32_t> rows;         // of x, those that are sent
+    std::vector<TokenExpert> pairs;    // by slot and row
+    std::vector<int32_t> row_of_pair;  // of x
+    std::vector<int32_t> starts;       // of each slot in `pairs`, and the end
 };
 
-int64_t experts_of_rank(const MoeMlp& layer) { return layer.num_experts() / layer.share->ranks; }
+// Of an expert's rows a copy computes those whose number is `first` modulo the copies.
+struct Turn {
+    int32_t first = 0;
+    int32_t copies = 1;
+};
 
-// In the order of the experts, so that a rank's share lies together.
+// Of each slot. Each rank that sends begins with another copy.
+std::vector<Turn> turns_of(const MoeMlp::Share& share, size_t experts) {
+    std::vector<int32_t> copies(experts);
+    std::vector<Turn> turns;
+    for (const int32_t expert : share.expert_of_slot) {
+        turns.push_back({copies[static_cast<size_t>(expert)]++, 1});
+    }
+    for (size_t slot = 0; slot < turns.size(); ++slot) {
+        Turn& turn = turns[slot];
+        turn.copies = copies[static_cast<size_t>(share.expert_of_slot[slot])];
+        turn.first = (turn.first + share.rank) % turn.copies;
+    }
+    return turns;
+}
+
+// By slot, so that a rank's share lies together.
 Dispatch dispatch_of(const MoeMlp& layer, int64_t rows, const TokensByExpert& sorted) {
     Dispatch dispatch;
-    const int64_t of_rank = experts_of_rank(layer);
+    const std::vector<Turn> turns =
+        turns_of(*layer.share, static_cast<size_t>(layer.num_experts()));
+    const int64_t slots = layer.share->slots_of_rank();
     std::vector<int32_t> index_of_row(static_cast<size_t>(rows));
     for (int64_t rank = 0; rank < layer.share->ranks; ++rank) {
         std::ranges::fill(index_of_row, -1);
         DispatchCounts counts;
-        for (int64_t expert = rank * of_rank; expert < (rank + 1) * of_rank; ++expert) {
-            for (int32_t i = sorted.starts[expert]; i < sorted.starts[expert + 1]; ++i) {
+        for (int64_t slot = 0; slot < slots; ++slot) {
+            dispatch.starts.push_back(static_cast<int32_t>(dispatch.pairs.size()));
+            const auto index_of_slot = static_cast<size_t>(rank * slots + slot);
+            const int32_t expert = layer.share->expert_of_slot[index_of_slot];
+            const auto [first, copies] = turns[index_of_slot];
+            for (int32_t i = sorted.starts[expert] + first; i < sorted.starts[expert + 1];
+                 i += copies) {
                 int32_t& index = index_of_row[static_cast<size_t>(sorted.rows[i])];
                 if (index < 0) {
                     index = counts.rows++;
                     dispatch.rows.push_back(sorted.rows[i]);
                 }
-                dispatch.pairs.push_back(
-                    {index, static_cast<int32_t>(expert - rank * of_rank), sorted.weights[i]});
+                dispatch.pairs.push_back({index, static_cast<int32_t>(slot), sorted.weights[i]});
+                dispatch.row_of_pair.push_back(sorted.rows[i]);
                 ++counts.pairs;
             }
         }
         dispatch.of_rank.push_back(counts);
     }
+    dispatch.starts.push_back(static_cast<int32_t>(dispatch.pairs.size()));
     return dispatch;
 }
 
@@ -75,32 +104,32 @@ int64_t total(const std::vector<DispatchCounts>& dispatch, int32_t DispatchCount
     return sum;
 }
 
-// Of what came of all ranks: for each expert here, which rows it computes and where results go.
+// Of what came of all ranks: for each slot here, which rows it computes and where results go.
 struct Received {
     std::vector<DispatchCounts> of_rank;
     std::vector<TokenExpert> pairs;  // `row` among all rows that came
-    std::vector<int32_t> by_expert;  // indices of `pairs`
-    std::vector<int32_t> starts;     // of each expert in by_expert, and the end
+    std::vector<int32_t> by_slot;    // indices of `pairs`
+    std::vector<int32_t> starts;     // of each slot in by_slot, and the end
 };
 
 void sort_received(const MoeMlp& layer, Received& received) {
-    const auto experts = static_cast<size_t>(experts_of_rank(layer));
+    const auto slots = static_cast<size_t>(layer.share->slots_of_rank());
     int32_t first_row = 0;
     size_t index = 0;
     for (const DispatchCounts& counts : received.of_rank) {
         for (int32_t i = 0; i < counts.pairs; ++i) received.pairs[index++].row += first_row;
         first_row += counts.rows;
     }
-    received.starts.assign(experts + 1, 0);
+    received.starts.assign(slots + 1, 0);
     for (const TokenExpert& one : received.pairs) {
-        ++received.starts[static_cast<size_t>(one.expert) + 1];
+        ++received.starts[static_cast<size_t>(one.slot) + 1];
     }
     std::partial_sum(received.starts.begin(), received.starts.end(), received.starts.begin());
     std::vector<int32_t> next = received.starts;
-    received.by_expert.resize(received.pairs.size());
+    received.by_slot.resize(received.pairs.size());
     for (size_t i = 0; i < received.pairs.size(); ++i) {
-        const auto expert = static_cast<size_t>(received.pairs[i].expert);
-        received.by_expert[static_cast<size_t>(next[expert]++)] = static_cast<int32_t>(i);
+        const auto slot = static_cast<size_t>(received.pairs[i].slot);
+        received.by_slot[static_cast<size_t>(next[slot]++)] = static_cast<int32_t>(i);
     }
 }
 
@@ -122,7 +151,7 @@ void compute(const Context& context, const MoeMlp& layer, const Received& receiv
         const TensorView computed = take_activations(context, {count, width});
         if (!context.is_dry_run()) {
             for (int64_t i = 0; i < count; ++i) {
-                targets[i] = received.by_expert[static_cast<size_t>(begin + i)];
+                targets[i] = received.by_slot[static_cast<size_t>(begin + i)];
                 sources[i] = received.pairs[static_cast<size_t>(targets[i])].row;
                 weights[i] = received.pairs[static_cast<size_t>(targets[i])].weight;
             }
@@ -139,21 +168,27 @@ void compute(const Context& context, const MoeMlp& layer, const Received& receiv
     }
 }
 
-// What the experts gave, sorted as the choices are, into the rows that they are of.
-void add_results(const Context& context, const MoeMlp& layer, const TokensByExpert& sorted,
+// What the experts gave, as it was sent, into the rows that it is of: in the order of the experts.
+// Of one expert no row is in two slots.
+void add_results(const Context& context, const MoeMlp& layer, Dispatch& sent,
                  const ConstTensorView& results, const TensorView& y) {
-    const int64_t all = results.dim(0);
-    float* const ones = context.scratch->take_array<float>(static_cast<size_t>(all));
+    float* const factors = context.scratch->take_array<float>(static_cast<size_t>(results.dim(0)));
     if (context.is_dry_run()) return;
-    std::fill_n(ones, all, 1.0f);
-    for (int64_t expert = 0; expert < layer.num_experts(); ++expert) {
-        const int64_t first = sorted.starts[expert];
-        const int64_t count = sorted.starts[expert + 1] - first;
+    for (size_t i = 0; i < sent.pairs.size(); ++i) {
+        factors[i] = layer.weighs_inputs ? 1.0f : sent.pairs[i].weight;
+    }
+    std::vector<int32_t> order(layer.share->expert_of_slot.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](int32_t slot) {
+        return layer.share->expert_of_slot[static_cast<size_t>(slot)];
+    });
+    for (const int32_t slot : order) {
+        const int32_t first = sent.starts[static_cast<size_t>(slot)];
+        const int32_t count = sent.starts[static_cast<size_t>(slot) + 1] - first;
         if (count == 0) continue;
-        const float* const weights = layer.weighs_inputs ? ones + first : sorted.weights + first;
         ops::add_weighted_rows(context, results.rows(first, count),
-                               {sorted.rows + first, DType::i32, {count}},
-                               {weights, DType::f32, {count}}, y);
+                               {sent.row_of_pair.data() + first, DType::i32, {count}},
+                               {factors + first, DType::f32, {count}}, y);
     }
 }
 
@@ -172,7 +207,7 @@ void dispatch_and_combine(const Context& context, const MoeMlp& layer, const Con
     // The most that may come: all rows of all ranks, each for all its experts.
     int64_t rows_sent = rows * std::min(ranks, per_row);
     int64_t rows_received = rows * ranks;
-    int64_t pairs_received = rows * ranks * std::min(per_row, experts_of_rank(layer));
+    int64_t pairs_received = rows * ranks * std::min(per_row, layer.share->slots_of_rank());
     if (!is_dry) {
         sent = dispatch_of(layer, rows, sorted);
         received.of_rank.resize(static_cast<size_t>(ranks));
@@ -207,7 +242,8 @@ void dispatch_and_combine(const Context& context, const MoeMlp& layer, const Con
             sizes_of(received.of_rank, &DispatchCounts::pairs, row_bytes), results.data,
             sizes_of(sent.of_rank, &DispatchCounts::pairs, row_bytes));
     }
-    add_results(context, layer, sorted, results, y);
+    add_results(context, layer, sent,
+                results.rows(0, is_dry ? results.dim(0) : std::ssize(sent.pairs)), y);
 }
 
 }  // namespace nvllm

@@ -139,7 +139,7 @@ void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
     if (share) return apply_expert_parallel(context, given, x, how, y);
     const int64_t tokens = x.dim(0);
     const ScratchArena::Scope host_scope(host_scratch(context));
-    const Choices choices = route(context, *this, given);
+    const Choices choices = choose(context, *this, given, {0, tokens});
     const ScratchArena::Scope scope_of_input(*context.scratch);
     const TokensByExpert sorted = sort_by_expert(context, *this, tokens, choices);
     const PlacedChoices placed = place(context, sorted, tokens * routing.experts_per_token);
@@ -180,7 +180,7 @@ void MoeMlp::apply_expert_parallel(const Context& context, const ConstTensorView
     // A dry run is of the rank with the most.
     const RankSlice own = context.is_dry_run() ? RankSlice{0, part}
                                                : slice_of_rank(tokens, share->tensor_rank, ranks);
-    const Choices choices = route(context, *this, given.rows(own.first, own.count));
+    const Choices choices = choose(context, *this, given, own);
     if (ranks == 1) {
         if (how == ops::MatmulOutput::overwrite) clear(context, y);
         return dispatch_and_combine(context, *this, x, choices, y);

@@ -1,8 +1,10 @@
 // A feed-forward layer of experts: each token is computed by the few that a router chooses for it.
-// No token is dropped.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/model/layers/expert_stack.h"
@@ -11,6 +13,13 @@
 #include "lib/model/layers/routing.h"
 
 namespace nvllm {
+
+// How often each expert of a layer was chosen, where the host sees it.
+struct ExpertCounts {
+    std::string block;            // "model.layers.3"
+    std::vector<int64_t> chosen;  // by expert, dropped ones included
+    int64_t dropped = 0;
+};
 
 // (Shazeer et al. 2017; Jiang et al. 2024, Mixtral)
 struct MoeMlp {
@@ -21,6 +30,11 @@ struct MoeMlp {
         // Of the tensor group.
         int32_t tensor_rank = 0;
         int32_t tensor_ranks = 1;
+        // Which expert is in each slot: as many slots of each rank, rank by rank, the experts of a
+        // rank ascending and each once. Some are on several ranks.
+        std::vector<int32_t> expert_of_slot;
+
+        int64_t slots_of_rank() const { return std::ssize(expert_of_slot) / ranks; }
     };
     // Empty: `experts` are all. Tokens go to the ranks of their experts and results come back; the
     // ranks of a tensor group have the same tokens, of which each sends its part.
@@ -36,6 +50,11 @@ struct MoeMlp {
     std::vector<Mlp> experts;  // one by one, or
     std::optional<ExpertStack> stack;
     Routing routing;
+    // An expert takes at most capacity_factor * chosen / experts of a step's choices, rounded up:
+    // first choices before second ones, then in the order of the tokens. 0: all. (Lepikhin et al.
+    // 2020, GShard)
+    double capacity_factor = 0.0;
+    std::shared_ptr<ExpertCounts> counts;  // null: another rank counts the same choices
     // Weights are factors on what experts read, and not on what they give (Llama 4).
     bool weighs_inputs = false;
     std::optional<Mlp> shared;  // an expert that all tokens go to

@@ -161,6 +161,10 @@ CacheFamilies::CacheFamilies(MetricsRegistry& registry)
                                      "Bytes copied to and from host memory.", {kModel})),
       rank_bytes(registry.counter("nvllm_rank_bytes_total",
                                   "Bytes that ranks of a model sent to each other.", {kModel})),
+      dropped_experts(registry.counter("nvllm_dropped_expert_choices_total",
+                                       "Choices of experts that had no room for another token "
+                                       "(--expert-capacity-factor).",
+                                       {kModel})),
       device_sampled(registry.counter("nvllm_device_sampled_tokens_total",
                                       "Tokens that were chosen where the logits lay.", {kModel})),
       graph_captures(registry.counter("nvllm_graph_captures_total",

@@ -101,6 +101,7 @@ struct CacheFamilies {
     CounterFamily& preemptions;
     CounterFamily& swapped_bytes;
     CounterFamily& rank_bytes;
+    CounterFamily& dropped_experts;
     CounterFamily& device_sampled;
     CounterFamily& graph_captures;
     CounterFamily& graph_launches;

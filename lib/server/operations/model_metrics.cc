@@ -55,6 +55,7 @@ ModelMetrics::ModelMetrics(const std::string& name, ModelFamilies& families, Vll
       generated_tokens_(families.generated_tokens.with({name})),
       swapped_bytes_(families.swapped_bytes.with({name})),
       rank_bytes_(families.rank_bytes.with({name})),
+      dropped_experts_(families.dropped_experts.with({name})),
       device_resets_(families.device_resets.with({name})),
       first_token_(families.first_token.with({name})),
       inter_token_(families.inter_token.with({name})),
@@ -96,6 +97,7 @@ void ModelMetrics::observe_step(const StepRecord& step) {
     batch_size_.observe(step.num_sequences);
     if (step.swapped_bytes > 0) swapped_bytes_.add(step.swapped_bytes);
     if (step.rank_bytes > 0) rank_bytes_.add(step.rank_bytes);
+    if (step.dropped_experts > 0) dropped_experts_.add(count_of(step.dropped_experts));
 }
 
 void ModelMetrics::rejected(std::string_view reason) {

@@ -134,6 +134,7 @@ class ModelMetrics {
     Counter& generated_tokens_;
     Counter& swapped_bytes_;
     Counter& rank_bytes_;
+    Counter& dropped_experts_;
     Counter& device_resets_;
     Histogram& first_token_;
     Histogram& inter_token_;

@@ -3,9 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <latch>
+#include <memory>
+#include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,15 +27,25 @@ constexpr int64_t kInner = 12;
 constexpr int64_t kExperts = 12;
 constexpr int64_t kPerToken = 3;
 
+using Slots = std::vector<int32_t>;
+
+Slots in_order() {
+    Slots slots(kExperts);
+    std::iota(slots.begin(), slots.end(), 0);
+    return slots;
+}
+
 // A rank's experts of the layer; all where there is one rank. All ranks are a tensor group.
-MoeMlp make_layer(WeightSource& source, int32_t rank, int32_t ranks) {
+MoeMlp make_layer(WeightSource& source, int32_t rank, int32_t ranks,
+                  const Slots& slots = in_order()) {
     MoeMlp layer;
     layer.router = load_linear(source, {"router", kHidden, kExperts, false});
     layer.routing.experts_per_token = kPerToken;
-    if (ranks > 1) layer.share = MoeMlp::Share{rank, ranks, rank, ranks};
-    for (int64_t i = 0; i < kExperts / ranks; ++i) {
+    if (ranks > 1) layer.share = MoeMlp::Share{rank, ranks, rank, ranks, slots};
+    const size_t own = slots.size() / static_cast<size_t>(ranks);
+    for (const int32_t expert : std::span(slots).subspan(static_cast<size_t>(rank) * own, own)) {
         Mlp mlp;
-        const std::string name = std::to_string(rank * (kExperts / ranks) + i);
+        const std::string name = std::to_string(expert);
         mlp.in = load_linear(source, {name + ".in", kHidden, 2 * kInner, false});
         mlp.down = load_linear(source, {name + ".down", kInner, kHidden, false});
         layer.experts.push_back(std::move(mlp));
@@ -50,13 +64,22 @@ std::vector<float> inputs(int64_t tokens) {
 struct Ran {
     std::vector<float> y;
     uint64_t bytes_sent = 0;
+    ExpertCounts counts = {};
 };
 
-Ran run(int32_t rank, int32_t ranks, int64_t tokens, bool weighs_inputs, const RankGroup* group) {
+struct Layer {
+    bool weighs_inputs = false;
+    double capacity_factor = 0.0;
+    Slots slots = in_order();
+};
+
+Ran run(int32_t rank, int32_t ranks, int64_t tokens, const Layer& how, const RankGroup* group) {
     ThreadPool threads(1);
     DummySource source(1, DType::f32, threads);
-    MoeMlp layer = make_layer(source, rank, ranks);
-    layer.weighs_inputs = weighs_inputs;
+    MoeMlp layer = make_layer(source, rank, ranks, ranks == 1 ? in_order() : how.slots);
+    layer.weighs_inputs = how.weighs_inputs;
+    layer.capacity_factor = how.capacity_factor;
+    layer.counts = std::make_shared<ExpertCounts>(ExpertCounts{"layer", std::vector<int64_t>(12)});
     ScratchArena scratch(size_t{1} << 20);
     Context context{.scratch = &scratch, .threads = &threads};
     context.tensor_ranks = group;
@@ -66,10 +89,11 @@ Ran run(int32_t rank, int32_t ranks, int64_t tokens, bool weighs_inputs, const R
     layer.apply(context, {x.data(), DType::f32, {tokens, kHidden}}, ops::MatmulOutput::accumulate,
                 {ran.y.data(), DType::f32, {tokens, kHidden}});
     if (group != nullptr) ran.bytes_sent = group->bytes_sent();
+    ran.counts = *layer.counts;
     return ran;
 }
 
-std::vector<Ran> run_ranks(int32_t ranks, int64_t tokens, bool weighs_inputs) {
+std::vector<Ran> run_ranks(int32_t ranks, int64_t tokens, const Layer& how) {
     const GroupId id = thread_collectives().make_id();
     std::vector<Ran> ran(static_cast<size_t>(ranks));
     std::latch done(ranks);
@@ -78,7 +102,7 @@ std::vector<Ran> run_ranks(int32_t ranks, int64_t tokens, bool weighs_inputs) {
         threads.emplace_back([&, rank] {
             const RankGroup group(thread_collectives(),
                                   {.id = id, .rank = rank, .num_ranks = ranks});
-            ran[static_cast<size_t>(rank)] = run(rank, ranks, tokens, weighs_inputs, &group);
+            ran[static_cast<size_t>(rank)] = run(rank, ranks, tokens, how, &group);
             done.arrive_and_wait();
         });
     }
@@ -91,13 +115,60 @@ std::vector<Ran> run_ranks(int32_t ranks, int64_t tokens, bool weighs_inputs) {
 TEST_CASE("experts on several ranks give the bits of one rank") {
     for (const int64_t tokens : {1, 2, 3, 37}) {
         for (const bool weighs_inputs : {false, true}) {
-            const std::vector<float> expected = run(0, 1, tokens, weighs_inputs, nullptr).y;
+            const std::vector<float> expected = run(0, 1, tokens, {weighs_inputs}, nullptr).y;
             for (const int32_t ranks : {2, 3, 4, 6}) {
-                for (const Ran& rank : run_ranks(ranks, tokens, weighs_inputs)) {
+                for (const Ran& rank : run_ranks(ranks, tokens, {weighs_inputs})) {
                     CHECK(rank.y == expected);
                 }
             }
         }
+    }
+}
+
+TEST_CASE("experts in any order and on several ranks give the bits of one rank") {
+    const Slots reversed = {9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2};
+    // Two of 7, three of 2; the rest once.
+    const Slots copied = {0, 1, 2, 7, 8, 2, 3, 7, 9, 10, 4, 2, 5, 6, 11};
+    const std::vector<float> expected = run(0, 1, 37, {}, nullptr).y;
+    for (const Ran& rank : run_ranks(4, 37, {.slots = reversed})) CHECK(rank.y == expected);
+    Slots sorted = copied;
+    for (auto own = sorted.begin(); own != sorted.end(); own += 5) std::sort(own, own + 5);
+    for (const int64_t tokens : {1, 2, 37}) {
+        for (const bool weighs_inputs : {false, true}) {
+            const std::vector<float> same = run(0, 1, tokens, {weighs_inputs}, nullptr).y;
+            for (const Ran& rank : run_ranks(3, tokens, {weighs_inputs, 0.0, sorted})) {
+                CHECK(rank.y == same);
+            }
+        }
+    }
+}
+
+TEST_CASE("choices are counted, and those beyond an expert's capacity dropped alike by all ranks") {
+    const Ran all = run(0, 1, 37, {}, nullptr);
+    CHECK(std::accumulate(all.counts.chosen.begin(), all.counts.chosen.end(), int64_t{0}) ==
+          37 * kPerToken);
+    CHECK(all.counts.dropped == 0);
+    for (const double factor : {0.5, 1.0, 1.25, 4.0}) {
+        CAPTURE(factor);
+        const Ran one = run(0, 1, 37, {.capacity_factor = factor}, nullptr);
+        CHECK(one.counts.chosen == all.counts.chosen);
+        // Chosen * tokens / experts, of each.
+        const auto capacity = static_cast<int64_t>(std::ceil(factor * 37 * kPerToken / kExperts));
+        int64_t beyond = 0;
+        for (const int64_t chosen : all.counts.chosen) {
+            beyond += std::max<int64_t>(chosen - capacity, 0);
+        }
+        CHECK(one.counts.dropped == beyond);
+        CHECK((one.y == all.y) == (beyond == 0));
+        int64_t dropped = 0;
+        std::vector<int64_t> chosen(kExperts);
+        for (const Ran& rank : run_ranks(3, 37, {.capacity_factor = factor})) {
+            CHECK(rank.y == one.y);
+            dropped += rank.counts.dropped;
+            for (size_t i = 0; i < chosen.size(); ++i) chosen[i] += rank.counts.chosen[i];
+        }
+        CHECK(dropped == beyond);
+        CHECK(chosen == all.counts.chosen);
     }
 }
 
@@ -115,7 +186,7 @@ TEST_CASE("ranks with rows of their own give the bits of one rank, and take part
             ThreadPool pool(1);
             DummySource source(1, DType::f32, pool);
             MoeMlp layer = make_layer(source, rank, kRanks);
-            layer.share = MoeMlp::Share{rank, kRanks};
+            layer.share = MoeMlp::Share{rank, kRanks, 0, 1, in_order()};
             ScratchArena scratch(size_t{1} << 20);
             Context context{.scratch = &scratch, .threads = &pool};
             context.expert_ranks = &group;
@@ -134,8 +205,8 @@ TEST_CASE("ranks with rows of their own give the bits of one rank, and take part
         });
     }
     for (std::thread& thread : threads) thread.join();
-    CHECK(y[0] == run(0, 1, 5, false, nullptr).y);
-    CHECK(y[2] == run(0, 1, 2, false, nullptr).y);
+    CHECK(y[0] == run(0, 1, 5, {}, nullptr).y);
+    CHECK(y[2] == run(0, 1, 2, {}, nullptr).y);
 }
 
 TEST_CASE("as many bytes go between ranks as rows and experts were chosen") {
@@ -165,7 +236,7 @@ TEST_CASE("as many bytes go between ranks as rows and experts were chosen") {
         const auto pairs = static_cast<uint64_t>(ranks) * static_cast<uint64_t>(ranks - 1);
         expected += pairs * (8 + static_cast<uint64_t>(part) * kHidden * sizeof(float));
         uint64_t sent = 0;
-        for (const Ran& rank : run_ranks(ranks, kTokens, false)) sent += rank.bytes_sent;
+        for (const Ran& rank : run_ranks(ranks, kTokens, {})) sent += rank.bytes_sent;
         CHECK(sent == expected);
     }
 }
