@@ -50,10 +50,10 @@ Rank& await_any(const std::vector<Rank*>& ranks) {
 }
 
 void log_rank(size_t rank, size_t ranks, const WorkerReady& ready) {
-    log_debug(
-        fmt::format("rank {} of {}: weights {} ({} bytes) in {:.0f} ms, kv cache {} ({} bytes)",
-                    rank, ranks, describe_bytes(ready.weight_bytes), ready.weight_bytes,
-                    ready.weights_ms, describe_bytes(ready.kv_bytes), ready.kv_bytes));
+    log_debug(fmt::format(
+        "rank {} of {}: weights {} ({} bytes, of files {}) in {:.0f} ms, kv cache {} ({} bytes)",
+        rank, ranks, describe_bytes(ready.weight_bytes), ready.weight_bytes, ready.read_bytes,
+        ready.weights_ms, describe_bytes(ready.kv_bytes), ready.kv_bytes));
 }
 
 }  // namespace

@@ -145,8 +145,8 @@ void fields(Archive& archive, WorkerSetup& setup) {
 
 template <typename Archive>
 void fields(Archive& archive, WorkerReady& ready) {
-    auto& [weights_ms, worker_ms, weight_bytes, kv_bytes] = ready;
-    archive(weights_ms, worker_ms, weight_bytes, kv_bytes);
+    auto& [weights_ms, worker_ms, weight_bytes, read_bytes, kv_bytes] = ready;
+    archive(weights_ms, worker_ms, weight_bytes, read_bytes, kv_bytes);
 }
 
 template <typename Archive>
@@ -275,6 +275,24 @@ void fields(Archive&, ForgetSequences&) {}
 
 template <typename Archive>
 void fields(Archive&, StepOfOthers&) {}
+
+template <typename Archive>
+void fields(Archive& archive, RankProbe& probe) {
+    auto& [ranks, placement, placement_options, dtype, weight_bytes] = probe;
+    archive(ranks, placement, placement_options, dtype, weight_bytes);
+}
+
+template <typename Archive>
+void fields(Archive& archive, SumSample& sample) {
+    auto& [bytes, seconds] = sample;
+    archive(bytes, seconds);
+}
+
+template <typename Archive>
+void fields(Archive& archive, RankRates& rates) {
+    auto& [read_bytes_per_s, operations_per_s, memory_bytes, sums] = rates;
+    archive(read_bytes_per_s, operations_per_s, memory_bytes, sums);
+}
 
 template <typename Archive>
 void fields(Archive& archive, WorkerFault& fault) {

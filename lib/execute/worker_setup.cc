@@ -113,7 +113,7 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     options.threads = &threads;
     const ComputeDevice device = open_device(setup.model.device);
     hear_warnings(device);
-    std::unique_ptr<Model> model = load_model(options);
+    std::unique_ptr<Model> model = load_model(options, &ready.read_bytes);
     check_as_planned(options.directory, model->kv_groups(), setup.kv_groups,
                      model->config().vocab_size == setup.vocab_size);
     std::unique_ptr<ModelProposer> proposer = load_proposer(setup, *model, threads);

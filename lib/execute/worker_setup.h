@@ -44,6 +44,7 @@ struct WorkerReady {
     double worker_ms = 0.0;   // blocks, scratch
     // Of this rank, or of the one with the most.
     uint64_t weight_bytes = 0;
+    uint64_t read_bytes = 0;  // of the model's files
     uint64_t kv_bytes = 0;
 };
 

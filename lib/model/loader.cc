@@ -136,7 +136,7 @@ DType resolve_dtype(const ModelConfig& config, std::optional<DType> asked) {
     return dtype;
 }
 
-std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
+std::unique_ptr<Model> load_model(const ModelLoadOptions& options, uint64_t* read_bytes) {
     NVLLM_CHECK(options.threads != nullptr, "loading needs a thread pool");
     const auto [config, family, quantization] = choose_family(options);
     const DType dtype = resolve_dtype(config, options.dtype);
@@ -168,6 +168,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options) {
     source.finish();
     if (cache) cache->finish();
     report_dequantized(source);
+    if (read_bytes != nullptr) *read_bytes = source.read_bytes();
     return model;
 }
 

@@ -55,8 +55,9 @@ DType default_kv_type(const QuantizationConfig* quantization, DType compute_type
 DType activation_type(const ComputeDevice& device, DType compute_type);
 
 // The model with all its weights checked. Throws not_found or bad_data.
-// REQUIRES: options.threads; the model keeps no reference to it.
-std::unique_ptr<Model> load_model(const ModelLoadOptions& options);
+// REQUIRES: options.threads; the model keeps no reference to it. `read_bytes`: set to what of the
+// files was read.
+std::unique_ptr<Model> load_model(const ModelLoadOptions& options, uint64_t* read_bytes = nullptr);
 
 // What is known of a model before any weight is read.
 struct ModelMetadata {

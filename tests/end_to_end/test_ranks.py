@@ -7,12 +7,14 @@ bound of one rank's, and the same in every run and over every way that data goes
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 import unittest
 
 from family_testing import FAMILIES, context_of, essence
-from programs import BIN, RUN, SOURCE, environment, run, run_jsonl
+from programs import BIN, DEMO, RUN, SOURCE, environment, run, run_jsonl
+from serve_testing import Server
 
 QUANTIZED = SOURCE / "tests" / "fixtures" / "quantized"
 VARIANTS = SOURCE / "tests" / "fixtures" / "variants"
@@ -37,6 +39,8 @@ EXPERTS = {"ep2": tensor(2) + ("--enable-expert-parallel",), "ep4": tensor(4) + 
            "ep2pp2": tensor(2) + pipeline(2) + ("--enable-expert-parallel",)}
 LAYOUTS |= EXPERTS
 MPI = ("--distributed-executor-backend", "mpi", "--threads", "1")
+# Every family and scheme over MPI instead of threads, which takes several times as long.
+WAY = MPI if os.environ.get("NVLLM_TEST_OVER_MPI") else ()
 
 
 def requests(config):
@@ -74,6 +78,12 @@ def difference(one, other):
     return largest
 
 
+def sizes_of_tensors(file):
+    with open(file, "rb") as data:
+        header = json.loads(data.read(int.from_bytes(data.read(8), "little")))
+    return {name: tensor["data_offsets"][1] - tensor["data_offsets"][0] for name, tensor in header.items() if name != "__metadata__"}
+
+
 def has_mpi():
     done = subprocess.run([str(BIN / "nvllm_test_ranks"), str(BIN.parent / "lib" / "libnanovllm_mpi.so"), "look"], capture_output=True,
                           text=True, check=True)
@@ -88,7 +98,7 @@ class Ranks(unittest.TestCase):
             if "pp" in name and folder.name in UNDIVIDED:
                 continue
             with self.subTest(model=folder.name, layout=name):
-                shared = run_jsonl(made, "--dtype", "float32", *LAYOUTS[name], model=str(folder))
+                shared = run_jsonl(made, "--dtype", "float32", *LAYOUTS[name], *WAY, model=str(folder))
                 self.assertEqual([answer["token_ids"] for answer in shared], [answer["token_ids"] for answer in alone])
                 if name.startswith("pp"):
                     self.assertEqual(essence(shared), essence(alone))
@@ -107,6 +117,13 @@ class Ranks(unittest.TestCase):
         for folder in found:
             self.compare(folder, ("tp2", "tp4", "pp2"), BOUND_OF_ROUNDED if folder.name in ROUNDS_ACTIVATIONS else BOUND)
 
+    def test_layers_with_states_are_shared_out(self):
+        for name in ("qwen3_next", "qwen3_5", "bamba", "falcon_h1", "falcon_h1_plain", "mamba2", "nemotron_h", "lfm2"):
+            command = [str(BIN / "nvllm-inspect"), "topology", "-m", str(FAMILIES / name), "--devices", "2", "--json"]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+            whole = {split["tensor"]: split["replicated_modules"] for split in json.loads(done.stdout)["splits"]}
+            self.assertEqual(whole[2], 0, name)
+
     def test_other_forms_of_files(self):
         for folder in folders(VARIANTS):
             self.compare(folder, ("tp2", "tp4", "pp2"), BOUND)
@@ -121,7 +138,7 @@ class Ranks(unittest.TestCase):
         self.assertTrue(has_mpi() or os.environ.get("NVLLM_WITHOUT_MPI"), "no MPI is installed here; NVLLM_WITHOUT_MPI=1 leaves it out")
         for name in ("qwen3", "deepseek_v2", "qwen3_next", "gpt_oss"):
             made = requests(text_config(FAMILIES / name))
-            for layout in ("tp2", "tp4", "pp2", "tp2pp2"):
+            for layout in ("tp2", "tp4", "pp2", "tp2pp2") + (("ep4",) if name in ("deepseek_v2", "gpt_oss") else ()):
                 expected = essence(run_jsonl(made, *LAYOUTS[layout], model=str(FAMILIES / name)))
                 ways = {"again": (), "process": ("--isolation", "process")}
                 if has_mpi():
@@ -171,6 +188,40 @@ class Ranks(unittest.TestCase):
                         expected += (1 + 2 * layers) * reduced(tokens, ranks) + gathered(1, ranks)
                     expected += ranks * (stages - 1) * tokens * hidden * 4
                     self.assertEqual(step["rank_bytes"], expected)
+
+    def test_each_rank_reads_its_bytes(self):
+        """Of files, and in memory as the plan says: the whole divided by the ranks, and what each has all of."""
+        folder = FAMILIES / "llama"
+        heads = text_config(folder)["num_key_value_heads"]
+        sizes = sizes_of_tensors(folder / "model.safetensors")
+        for name, ranks in (("tp2", 2), ("tp4", 4)):
+            expected = 0
+            for tensor_name, size in sizes.items():
+                is_of_heads = "k_proj" in tensor_name or "v_proj" in tensor_name
+                expected += size if "norm" in tensor_name else size // min(ranks, heads) if is_of_heads else size // ranks
+            with self.subTest(layout=name):
+                found = self.loaded(folder, *LAYOUTS[name])
+                self.assertEqual([read for _, read in found], [expected] * ranks)
+                self.assertEqual([held for held, _ in found], self.planned(folder, *LAYOUTS[name]))
+        stages = self.loaded(folder, *LAYOUTS["pp2"])
+        # Each stage has the last norm, which measures its scratch memory.
+        self.assertEqual(sum(read for _, read in stages), sum(sizes.values()) + sizes["model.norm.weight"])
+        self.assertEqual([held for held, _ in stages], self.planned(folder, *LAYOUTS["pp2"]))
+
+    def loaded(self, folder, *arguments):
+        """Of each rank, the bytes of its weights in memory and those that it read."""
+        with Server("--tokenizer", DEMO, "--log-level", "debug", *arguments, model=folder) as server:
+            log = server.log
+        found = re.findall(r"rank (\d+) of \d+: weights .*\((\d+) bytes, of files (\d+)\)", log)
+        self.assertEqual([int(rank) for rank, _, _ in found], list(range(len(found))), log)
+        return [(int(held), int(read)) for _, held, read in found]
+
+    @staticmethod
+    def planned(folder, *arguments):
+        """Bytes of weights of each rank, by the plan."""
+        command = [str(BIN / "nvllm-inspect"), "plan", "-m", str(folder), "--json", *arguments]
+        plan = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout)
+        return [rank["weight_bytes"] for rank in plan["ranks"]]
 
     def steps_of(self, made, *arguments):
         with tempfile.NamedTemporaryFile() as log:

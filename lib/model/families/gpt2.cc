@@ -108,8 +108,10 @@ std::unique_ptr<Model> make(const ModelConfig& config, WeightSource& source,
     const VocabularyNames names = vocabulary_names(source, config, prefix, prefix + "wte.weight");
     DecoderParts parts;
     load_embedding(source, config, names, parts);
-    parts.position_embedding =
-        load_table(source, prefix + "wpe.weight", config.max_positions, config.hidden_size);
+    if (source.part().has_embedding) {
+        parts.position_embedding =
+            load_table(source, prefix + "wpe.weight", config.max_positions, config.hidden_size);
+    }
     for (const int64_t index : blocks_of(source, config)) {
         parts.blocks.push_back(loader.block(fmt::format("{}h.{}", prefix, index), index));
     }

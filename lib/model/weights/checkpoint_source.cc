@@ -147,12 +147,29 @@ bool is_in_file(const ConstTensorView& whole, const Tensor& found) {
     return !std::less<>()(data, begin) && std::less<>()(data, end);
 }
 
-// What is wanted of a tensor that was found: all of it, or the slice.
-Tensor wanted(const Tensor& found, std::initializer_list<int64_t> shape, const TensorSlice& slice,
-              bool has_values) {
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+    return {tensor.view().as<std::byte>(), tensor.bytes()};
+}
+
+// What is wanted of a tensor that was found: all of it, or the slice. Pages of which a copy was
+// made are given back: other slices lie there.
+Tensor wanted(const ConstTensorView& whole, const Tensor& found,
+              std::initializer_list<int64_t> shape, const TensorSlice& slice, bool has_values) {
     if (slice.shard.is_whole() || has_shape(found.view(), shape)) return found;
-    if (has_values) return cut(found, slice);
-    return Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, shape), nullptr);
+    if (!has_values) {
+        return Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, shape),
+                              nullptr);
+    }
+    Tensor own = cut(found, slice);
+    if (is_in_file(whole, found) && !is_in_file(whole, own)) release_mapped_pages(bytes_of(found));
+    return own;
+}
+
+// The tensor of the file that a name is, or is a part of.
+ConstTensorView whole_of(const Checkpoint& checkpoint, const NamedParts& parts,
+                         const std::string& name) {
+    const StoredPart* const part = parts.find(name);
+    return *checkpoint.find(part == nullptr ? name : part->whole);
 }
 
 }  // namespace
@@ -197,21 +214,16 @@ Tensor CheckpointSource::find(const std::string& name, const std::string& expect
             promised.empty() ? "" : fmt::format("; the index says that it is in {}", promised)));
 }
 
-Tensor CheckpointSource::keep(const std::string& name, const Tensor& found) {
+Tensor CheckpointSource::keep(const std::string& name, const Tensor& found, bool is_stored) {
     const StoredPart* const part = parts_.find(name);
     read_names_.insert(part == nullptr ? name : part->whole);
+    read_bytes_ += found.bytes();
+    if (is_stored && has_values() && is_in_file(whole_of(checkpoint_, parts_, name), found)) {
+        stored_.push_back(bytes_of(found));
+    }
     const bool is_wide = found.view().dtype == DType::f64;
     if (!has_values()) return is_wide ? with_layout(found, DType::f32) : found;
     return is_wide ? from_float64(aligned(found), threads()) : aligned(found);
-}
-
-Tensor CheckpointSource::keep_stored(const std::string& name, const Tensor& found) {
-    const StoredPart* const part = parts_.find(name);
-    const auto whole = checkpoint_.find(part == nullptr ? name : part->whole);
-    if (has_values() && is_in_file(*whole, found)) {
-        stored_.emplace_back(found.view().as<std::byte>(), found.bytes());
-    }
-    return keep(name, found);
 }
 
 void CheckpointSource::release_stored() {
@@ -230,7 +242,9 @@ Tensor CheckpointSource::read_slice(const std::string& name, std::initializer_li
                         "weights belong to this config.json?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep(name, wanted(found, shape, slice, has_values()));
+    return keep(name,
+                wanted(whole_of(checkpoint_, parts_, name), found, shape, slice, has_values()),
+                false);
 }
 
 Tensor CheckpointSource::read_stored(const std::string& name, std::initializer_list<int64_t> shape,
@@ -245,7 +259,8 @@ Tensor CheckpointSource::read_stored(const std::string& name, std::initializer_l
                         "to these weights?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    return keep_stored(name, wanted(found, shape, slice, has_values()));
+    return keep(
+        name, wanted(whole_of(checkpoint_, parts_, name), found, shape, slice, has_values()), true);
 }
 
 Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count,
@@ -262,11 +277,14 @@ Tensor CheckpointSource::read_stored_flat(const std::string& name, int64_t count
                         "to these weights?",
                         checkpoint_.file_of(name), name, found.view().describe(), expected));
     }
-    if (numel == count) return keep_stored(name, found);
+    if (numel == count) return keep(name, found, true);
     const Tensor flat =
         Tensor::borrow(ConstTensorView(found.view().data, found.view().dtype, {numel}),
                        std::make_shared<const Tensor>(found));
-    return keep_stored(name, wanted(flat, {count}, {slice.shard, 0, slice.pieces}, has_values()));
+    return keep(name,
+                wanted(whole_of(checkpoint_, parts_, name), flat, {count},
+                       {slice.shard, 0, slice.pieces}, has_values()),
+                true);
 }
 
 bool CheckpointSource::has_shape(const std::string& name,

@@ -68,6 +68,8 @@ class CheckpointSource : public WeightSource {
     // part whose tensor does not hold it.
     std::optional<Tensor> tensor(const std::string& name) const;
     const NamedParts& parts() const { return parts_; }
+    // Of values that were read, or lie where the model reads them: of a slice those of the slice.
+    uint64_t read_bytes() const { return read_bytes_; }
     // Names of tensors that were read, ascending.
     std::vector<std::string> read_names() const { return {read_names_.begin(), read_names_.end()}; }
     bool has_values() const override { return use_ == CheckpointUse::values; }
@@ -76,13 +78,14 @@ class CheckpointSource : public WeightSource {
 
   private:
     Tensor find(const std::string& name, const std::string& expected) const;
-    Tensor keep(const std::string& name, const Tensor& found);
-    Tensor keep_stored(const std::string& name, const Tensor& found);
+    // `is_stored`: release_stored() gives its pages back.
+    Tensor keep(const std::string& name, const Tensor& found, bool is_stored);
 
     Checkpoint checkpoint_;
     CheckpointUse use_;
     std::vector<std::span<const std::byte>> stored_;  // as read_stored() gave them, in files
     std::set<std::string, std::less<>> read_names_;
+    uint64_t read_bytes_ = 0;
     NamedParts parts_;
 };
 
