@@ -11,6 +11,19 @@ size_t bytes_of(const ConstTensorView& view) {
     return static_cast<size_t>(view.numel()) * dtype_bytes(view.dtype);
 }
 
+// Adds the time of its scope.
+class Spending {
+  public:
+    explicit Spending(std::chrono::nanoseconds& time) : time_(time) {}
+    ~Spending() { time_ += std::chrono::steady_clock::now() - begin_; }
+    Spending(const Spending&) = delete;
+    Spending& operator=(const Spending&) = delete;
+
+  private:
+    std::chrono::nanoseconds& time_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 const CollectivesTable& open_collectives(const std::string& path) {
@@ -53,6 +66,7 @@ void RankGroup::check_rank(int rank) const {
 
 void RankGroup::all_reduce(void* stream, const TensorView& values) const {
     check(values);
+    const Spending spending(time_spent_);
     table_.all_reduce(group_, stream, values.dtype, values.data, values.numel());
 }
 
@@ -61,6 +75,7 @@ void RankGroup::all_gather(void* stream, const ConstTensorView& from, const Tens
     check(to);
     NVLLM_CHECK(from.dtype == to.dtype && from.numel() * num_ranks_ == to.numel(),
                 "all_gather gives the values of every rank");
+    const Spending spending(time_spent_);
     table_.all_gather(group_, stream, from.data, to.data, bytes_of(from));
 }
 
@@ -70,6 +85,7 @@ void RankGroup::all_to_all(void* stream, const ConstTensorView& from, const Tens
     NVLLM_CHECK(from.dtype == to.dtype && from.numel() == to.numel() && from.rank > 0 &&
                     from.dim(0) == num_ranks_ && to.dim(0) == num_ranks_,
                 "all_to_all takes and gives one row for each rank");
+    const Spending spending(time_spent_);
     table_.all_to_all(group_, stream, from.data, to.data,
                       bytes_of(from) / static_cast<size_t>(num_ranks_));
 }
@@ -80,12 +96,14 @@ void RankGroup::exchange(void* stream, const void* from, std::span<const size_t>
                 "exchange takes and gives a part for each rank");
     NVLLM_CHECK(from_bytes[static_cast<size_t>(rank_)] == to_bytes[static_cast<size_t>(rank_)],
                 "what a rank keeps is what it gets of itself");
+    const Spending spending(time_spent_);
     table_.exchange(group_, stream, from, from_bytes.data(), to, to_bytes.data());
 }
 
 void RankGroup::broadcast(void* stream, const TensorView& values, int root) const {
     check(values);
     check_rank(root);
+    const Spending spending(time_spent_);
     table_.broadcast(group_, stream, values.data, bytes_of(values), root);
 }
 
@@ -93,6 +111,7 @@ void RankGroup::send(void* stream, const ConstTensorView& from, int to_rank) con
     check(from);
     check_rank(to_rank);
     NVLLM_CHECK(to_rank != rank_, "a rank sends to others");
+    const Spending spending(time_spent_);
     table_.send(group_, stream, from.data, bytes_of(from), to_rank);
 }
 
@@ -100,6 +119,7 @@ void RankGroup::receive(void* stream, const TensorView& to, int from_rank) const
     check(to);
     check_rank(from_rank);
     NVLLM_CHECK(from_rank != rank_, "a rank receives from others");
+    const Spending spending(time_spent_);
     table_.receive(group_, stream, to.data, bytes_of(to), from_rank);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -139,6 +140,9 @@ class RankGroup {
     uint64_t bytes_sent() const {
         return table_.bytes_sent == nullptr ? 0 : table_.bytes_sent(group_);
     }
+    // Wall time in operations since it joined: on host memory that of copies and of waiting for
+    // other ranks.
+    std::chrono::nanoseconds time_spent() const { return time_spent_; }
 
   private:
     void check(const ConstTensorView& values) const;
@@ -148,6 +152,7 @@ class RankGroup {
     int rank_;
     int num_ranks_;
     CollectiveGroup group_;
+    mutable std::chrono::nanoseconds time_spent_{};
 };
 
 // A stage's place in a pipeline of ranks, each of which hands hidden states to the next one.

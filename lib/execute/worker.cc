@@ -169,6 +169,8 @@ StepInFlight& Worker::next_step() {
 
 void Worker::begin(const BatchPlan& plan) {
     fault_point("worker.step");
+    const auto begin = std::chrono::steady_clock::now();
+    const std::chrono::nanoseconds waited = time_with_others();
     const Context context = make_context();
     const PlanExtras extras(plan, static_cast<int32_t>(model_->config().vocab_size));
     StepInFlight& step = next_step();
@@ -182,6 +184,9 @@ void Worker::begin(const BatchPlan& plan) {
     }
     if (!role_.chooses && plan.num_draft_tokens() > 0) unsettled_.push_back(plan);
     compute(context, plan, extras, step);
+    const std::chrono::duration<double, std::milli> busy =
+        std::chrono::steady_clock::now() - begin - (time_with_others() - waited);
+    result.busy_ms = busy.count();
     step.done.record(context.stream);
     in_flight_.push_back(std::move(free_.front()));
     free_.pop_front();
@@ -239,12 +244,12 @@ StepResult Worker::finish() {
     }
     step.result.rank_bytes = bytes_sent() - counted_bytes_;
     counted_bytes_ += step.result.rank_bytes;
+    expert_use_.report(*model_, step.result);
     if (!role_.chooses) {
         StepResult done = std::move(step.result);
         done.sequences.clear();
         return done;
     }
-    expert_use_.report(*model_, step.result);
     logits_.finish(step);
     if (states_ && states_->is_open()) states_->settle(make_context(), step.result);
     add_next_drafts(step);

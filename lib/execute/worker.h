@@ -84,6 +84,9 @@ class Worker {
 
   private:
     // Bytes that this rank has sent to others since it was made.
+    std::chrono::nanoseconds time_with_others() const {
+        return role_.groups == nullptr ? std::chrono::nanoseconds() : role_.groups->time_spent();
+    }
     uint64_t bytes_sent() const { return role_.groups == nullptr ? 0 : role_.groups->bytes_sent(); }
     // The front of `free_`, emptied.
     StepInFlight& next_step();
@@ -116,8 +119,8 @@ class Worker {
     std::deque<std::unique_ptr<StepInFlight>> in_flight_;  // oldest first
     std::deque<std::unique_ptr<StepInFlight>> free_;       // kept for their memory
     uint64_t counted_bytes_ = 0;                           // of bytes_sent(), in results
+    ExpertUse expert_use_;
     std::deque<BatchPlan> unsettled_;  // with drafts, of a rank that does not choose
 };
 
-    ExpertUse expert_use_;
 }  // namespace nvllm

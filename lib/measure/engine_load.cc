@@ -104,6 +104,8 @@ EngineLoad::EngineLoad(Engine& engine) : engine_(engine) {
         num_steps_ += 1;
         num_sequence_steps_ += step.num_sequences;
         num_draft_tokens_ += step.num_draft_tokens;
+        busy_ms_ += step.busy_ms;
+        if (step.num_tokens > 0) num_ranks_ = step.num_ranks;
     });
 }
 
@@ -167,6 +169,7 @@ LoadResult EngineLoad::run_requests(std::vector<Request> requests, std::span<con
     num_steps_ = 0;
     num_sequence_steps_ = 0;
     num_draft_tokens_ = 0;
+    busy_ms_ = 0.0;
     const int64_t accepted_before = num_accepted_drafts();
     Run run{std::move(requests), options, watcher};
     run.result.requests.resize(count);
@@ -210,6 +213,9 @@ LoadResult EngineLoad::take_result(Run& run, int64_t accepted_before) const {
     const double places = static_cast<double>(num_steps_) * std::max(1, run.options.batch);
     run.result.slots_filled =
         places > 0.0 ? static_cast<double>(num_sequence_steps_) / places : 0.0;
+    const size_t replicas = std::max<size_t>(engine_.stats().replicas.size(), 1);
+    const double rank_ms = run.result.elapsed_s * 1e3 * num_ranks_ * static_cast<double>(replicas);
+    run.result.ranks_busy = rank_ms > 0.0 ? busy_ms_ / rank_ms : 0.0;
     return std::move(run.result);
 }
 

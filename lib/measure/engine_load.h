@@ -38,6 +38,7 @@ struct LoadResult {
     // Counted over the steps of the run: sequences computed, of those there was room for.
     int64_t num_steps = 0;
     double slots_filled = 0.0;  // from 0 to 1
+    double ranks_busy = 0.0;    // share of the time in which ranks computed, from 0 to 1
     // Speculative decoding: tokens that steps verified, and of those the accepted ones.
     int64_t num_draft_tokens = 0;
     int64_t num_accepted_drafts = 0;
@@ -114,6 +115,8 @@ class EngineLoad {
     std::atomic<int64_t> num_steps_{0};
     std::atomic<int64_t> num_sequence_steps_{0};
     std::atomic<int64_t> num_draft_tokens_{0};
+    std::atomic<double> busy_ms_{0.0};
+    std::atomic<int32_t> num_ranks_{1};
     std::mutex mutex_;
     std::condition_variable finished_;
 };

@@ -81,6 +81,7 @@ Json series_json(const ThroughputSeries& series) {
             {"output_tokens_per_second", median(series.output_tokens_per_second())},
             {"decode_tokens_per_second", median(series.decode_tokens_per_second())},
             {"slots_filled", first.slots_filled},
+            {"ranks_busy", first.ranks_busy},
             {"steps", first.num_steps},
             {"draft_tokens", first.num_draft_tokens},
             {"accepted_draft_tokens", first.num_accepted_drafts},
@@ -188,13 +189,15 @@ std::string throughput_table(std::span<const ThroughputSeries> series) {
         median(first.requests_per_second()), median(first.total_tokens_per_second()),
         median(first.output_tokens_per_second()), first.runs.front().prompt_tokens(),
         first.runs.front().output_tokens());
-    text += fmt::format("{:<12} {:>7} {:>13} {:>30} {:>30}\n", "batching", "steps", "slots filled",
-                        "total tokens/s (range)", "output tokens/s (range)");
+    text += fmt::format("{:<12} {:>7} {:>13} {:>11} {:>30} {:>30}\n", "batching", "steps",
+                        "slots filled", "ranks busy", "total tokens/s (range)",
+                        "output tokens/s (range)");
     for (const ThroughputSeries& one : series) {
-        text += fmt::format("{:<12} {:>7} {:>11.1f} % {:>30} {:>30}\n", batching_name(one.batching),
-                            one.runs.front().num_steps, one.runs.front().slots_filled * 100.0,
-                            median_and_range(one.total_tokens_per_second(), 1),
-                            median_and_range(one.output_tokens_per_second(), 1));
+        text += fmt::format(
+            "{:<12} {:>7} {:>11.1f} % {:>9.1f} % {:>30} {:>30}\n", batching_name(one.batching),
+            one.runs.front().num_steps, one.runs.front().slots_filled * 100.0,
+            one.runs.front().ranks_busy * 100.0, median_and_range(one.total_tokens_per_second(), 1),
+            median_and_range(one.output_tokens_per_second(), 1));
     }
     for (const ThroughputSeries& one : series) {
         const LoadResult& run = one.runs.front();

@@ -94,4 +94,12 @@ uint64_t RankGroups::bytes_sent() const {
     return sent(tensor_) + sent(experts_) + sent(stages_);
 }
 
+std::chrono::nanoseconds RankGroups::time_spent() const {
+    std::chrono::nanoseconds sum{};
+    for (const RankGroup* group : {tensor_.get(), experts_.get(), stages_.get()}) {
+        if (group != nullptr) sum += group->time_spent();
+    }
+    return sum;
+}
+
 }  // namespace nvllm

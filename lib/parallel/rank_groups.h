@@ -2,6 +2,7 @@
 // that have the experts.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,7 @@ class RankGroups {
 
     // Since they were joined, by this rank.
     uint64_t bytes_sent() const;
+    std::chrono::nanoseconds time_spent() const;
 
   private:
     std::unique_ptr<RankGroup> tensor_;

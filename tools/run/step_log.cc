@@ -37,15 +37,15 @@ StepLog::StepLog(Engine& engine, const std::filesystem::path& file)
             R"({{"replica":{},"plan_number":{},"num_sequences":{},"num_tokens":{},"num_prefill_tokens":{},)"
             R"("num_decode_tokens":{},"num_draft_tokens":{},"num_proposed":{},"num_waiting":{},"num_running":{},)"
             R"("num_paused":{},"num_swapped":{},"num_finished":{},"num_preemptions":{},"token_budget":{},)"
-            R"("swapped_bytes":{},"rank_bytes":{},"sampled_on_device":{},"graph_captures":{},"graph_launches":{},"draft_ms":{:.3f},"step_ms":{:.3f}{}}})"
+            R"("swapped_bytes":{},"rank_bytes":{},"dropped_experts":{},"sampled_on_device":{},"graph_captures":{},"graph_launches":{},"draft_ms":{:.3f},"busy_ms":{:.3f},"step_ms":{:.3f}{}}})"
             "\n",
             step.replica, step.plan_number, step.num_sequences, step.num_tokens,
             step.num_prefill_tokens, step.num_tokens - step.num_prefill_tokens,
             step.num_draft_tokens, step.num_proposed, step.num_waiting, step.num_running,
             step.num_paused, step.num_swapped, step.num_finished, step.num_preemptions,
-            step.token_budget, step.swapped_bytes, step.rank_bytes, step.device.sampled_rows,
-            step.device.graph_captures, step.device.graph_launches, step.draft_ms, step.step_ms,
-            drafts_of(step));
+            step.token_budget, step.swapped_bytes, step.rank_bytes, step.dropped_experts,
+            step.device.sampled_rows, step.device.graph_captures, step.device.graph_launches,
+            step.draft_ms, step.busy_ms, step.step_ms, drafts_of(step));
     });
 }
 
