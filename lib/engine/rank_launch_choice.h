@@ -1,6 +1,8 @@
 // How ranks in processes of their own are started and found, by the options.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "lib/engine/engine_config.h"
@@ -18,5 +20,10 @@ std::string rank_collectives();
 // Of one of the replicas: of an address with a port, the first one has that port, and each further
 // one the next. Throws usage where an option that others need is missing.
 RankLaunch rank_launch(const ParallelOptions& options, const ReplicaPlace& place);
+
+// Of so many ranks that are started together: of one replica, or of all. Throws what rank_launch()
+// throws.
+std::unique_ptr<RankLauncher> rank_launcher(const EngineConfig& config, const ReplicaPlace& place,
+                                            int32_t num_ranks);
 
 }  // namespace nvllm

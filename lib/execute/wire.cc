@@ -223,6 +223,12 @@ void write_frame(const StepOfOthers& message, Bytes& frame) {
 void write_frame(const ForgetSequences& message, Bytes& frame) {
     write_as(MessageKind::forget, message, frame);
 }
+void write_frame(const RankProbe& message, Bytes& frame) {
+    write_as(MessageKind::probe, message, frame);
+}
+void write_frame(const RankRates& message, Bytes& frame) {
+    write_as(MessageKind::rates, message, frame);
+}
 void write_frame(const WorkerFault& message, Bytes& frame) {
     write_as(MessageKind::fault, message, frame);
 }
@@ -263,6 +269,8 @@ template BatchPlan read_payload(std::span<const uint8_t> payload);
 template StepResult read_payload(std::span<const uint8_t> payload);
 template ForgetSequences read_payload(std::span<const uint8_t> payload);
 template StepOfOthers read_payload(std::span<const uint8_t> payload);
+template RankProbe read_payload(std::span<const uint8_t> payload);
+template RankRates read_payload(std::span<const uint8_t> payload);
 template WorkerFault read_payload(std::span<const uint8_t> payload);
 
 }  // namespace nvllm

@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "lib/execute/ranks/rank_probe.h"
 #include "lib/execute/worker_setup.h"
 #include "lib/request/batch_plan.h"
 #include "lib/request/step_result.h"
 
 namespace nvllm {
 
-inline constexpr uint16_t kWireVersion = 8;
+inline constexpr uint16_t kWireVersion = 9;
 inline constexpr size_t kFrameHeadBytes = 8;
 // A plan that adds 128 sequences of a million tokens has 512 MiB.
 inline constexpr uint32_t kMaxPayloadBytes = uint32_t{1} << 30;
@@ -33,7 +34,9 @@ enum class MessageKind : uint16_t {
     result,     // its answer; to a rank that does not choose tokens: what the other one chose
     forget,     // to the worker: everything it knows of sequences; no answer
     others,     // to the worker: a step in which other replicas alone compute
-    fault,      // instead of ready or result
+    probe,      // to the worker, instead of a setup: measure, and end
+    rates,      // its answer
+    fault,      // instead of ready, result or rates
 };
 
 // Everything the worker was told of sequences is to be forgotten.
@@ -60,6 +63,8 @@ void write_frame(const BatchPlan& message, Bytes& frame);
 void write_frame(const StepResult& message, Bytes& frame);
 void write_frame(const ForgetSequences& message, Bytes& frame);
 void write_frame(const StepOfOthers& message, Bytes& frame);
+void write_frame(const RankProbe& message, Bytes& frame);
+void write_frame(const RankRates& message, Bytes& frame);
 void write_frame(const WorkerFault& message, Bytes& frame);
 
 struct FrameHead {

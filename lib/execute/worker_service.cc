@@ -49,6 +49,9 @@ class Service {
     int run() {
         const std::optional<FrameHead> head = channel_.receive();
         if (!head) return 0;
+        if (head->kind == MessageKind::probe) {
+            return measure(read_payload<RankProbe>(channel_.payload()));
+        }
         if (head->kind != MessageKind::setup) refuse();
         if (const auto fault = make(read_payload<WorkerSetup>(channel_.payload()))) {
             channel_.send(*fault);
@@ -62,7 +65,11 @@ class Service {
     std::optional<WorkerFault> make(const WorkerSetup& setup) {
         try {
             WorkerReady ready;
-            threads_ = std::make_unique<ThreadPool>(placement(setup));
+            // Ranks that are started with those of other replicas are counted with them.
+            const ReplicaPlace alone =
+                setup.ranks.sharing.is_alone() ? setup.replica : ReplicaPlace{};
+            threads_ = std::make_unique<ThreadPool>(
+                placement(setup.placement, setup.placement_options, alone));
             worker_ = make_worker(setup, *threads_, ready);
             channel_.send(ready);
             return std::nullopt;
@@ -73,12 +80,28 @@ class Service {
         }
     }
 
-    CpuPlacement placement(const WorkerSetup& setup) const {
-        if (!launched_) return setup.placement;
-        const CpuPlacement all = plan_placement(read_cpu_resources(), setup.placement_options);
-        // Ranks that are started with those of other replicas are counted with them.
-        const ReplicaPlace alone = setup.ranks.sharing.is_alone() ? setup.replica : ReplicaPlace{};
-        return share_of(share_of(all, alone.index, alone.count), launched_->local_rank,
+    int measure(const RankProbe& probe) {
+        try {
+            ThreadPool threads(placement(probe.placement, probe.placement_options, {}));
+            const int num_local = launched_ ? launched_->num_local : probe.ranks.sizes.num_ranks();
+            channel_.send(measure_as_rank(probe, num_local, threads));
+            // A process ends with its first rank that does: the others' answers come before.
+            if (channel_.receive()) refuse();
+            return 0;
+        } catch (const std::exception&) {
+            const WorkerFault fault = current_fault();
+            RankGroups::abandon(probe.ranks);
+            channel_.send(fault);
+            return exit_code_for(fault.kind);
+        }
+    }
+
+    // `planned`: by the parent, of this machine. A rank that was launched plans by itself.
+    CpuPlacement placement(const CpuPlacement& planned, const PlacementOptions& options,
+                           const ReplicaPlace& replica) const {
+        if (!launched_) return planned;
+        const CpuPlacement all = plan_placement(read_cpu_resources(), options);
+        return share_of(share_of(all, replica.index, replica.count), launched_->local_rank,
                         launched_->num_local);
     }
 

@@ -2,22 +2,10 @@
 #include "lib/parallel/step_cost.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace nvllm {
 namespace {
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
-
-// Makers' data sheets: memory and its bandwidth, dense bfloat16, NVLink in one direction, and a
-// 400 Gb/s (A100: 200 Gb/s) adapter for each device.
-const std::array<MachineSpec, 4> kMachines = {{
-    {"a100-80gb", 2.039e12, 312e12, 80 * kGiB, 8, 2, {300e9, 8e-6}, {25e9, 15e-6}},
-    {"h100", 3.35e12, 989e12, 80 * kGiB, 8, 2, {450e9, 8e-6}, {50e9, 15e-6}},
-    {"h200", 4.8e12, 989e12, 141 * kGiB, 8, 2, {450e9, 8e-6}, {50e9, 15e-6}},
-    {"b200", 8.0e12, 2250e12, 180 * kGiB, 8, 2, {900e9, 8e-6}, {50e9, 15e-6}},
-}};
 
 // Of so many tokens each choosing some experts, the share of experts that any chooses.
 double share_of_experts(const ModelCost& model, int64_t tokens) {
@@ -115,8 +103,6 @@ class StageAdder {
 };
 
 }  // namespace
-
-std::span<const MachineSpec> known_machines() { return kMachines; }
 
 StepCost step_cost(const ModelCost& model, const ParallelSizes& sizes,
                    std::span<const PipelineStage> stages, const MachineSpec& machine,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/parallel/machine_spec.h"
 #include "lib/parallel/parallel_sizes.h"
 #include "lib/parallel/pipeline_stages.h"
 
@@ -33,24 +34,6 @@ struct ModelCost {
     int64_t num_experts = 0;  // of a block; 0: none
     int64_t experts_per_token = 0;
 };
-
-struct LinkSpec {
-    double bytes_per_s = 0.0;
-    double latency_s = 0.0;  // of a message
-};
-
-struct MachineSpec {
-    std::string name;
-    double read_bytes_per_s = 0.0;  // of a device's memory
-    double operations_per_s = 0.0;  // multiply-adds count as two
-    uint64_t memory_bytes = 0;      // of a device
-    int32_t devices_per_host = 1;
-    int32_t activation_bytes = 4;  // of a value between ranks
-    LinkSpec within;               // a host
-    LinkSpec between;              // hosts
-};
-// Published rates of machines of the field, by name.
-std::span<const MachineSpec> known_machines();
 
 // Sequences that decode together.
 struct StepLoad {

@@ -18,7 +18,7 @@ void read_and_write(std::span<const uint8_t> payload) {
 }
 
 void read_as(uint8_t kind, std::span<const uint8_t> payload) {
-    switch (kind % 7) {
+    switch (kind % 9) {
         case 0:
             return read_and_write<BatchPlan>(payload);
         case 1:
@@ -31,6 +31,10 @@ void read_as(uint8_t kind, std::span<const uint8_t> payload) {
             return read_and_write<WorkerFault>(payload);
         case 5:
             return read_and_write<StepOfOthers>(payload);
+        case 6:
+            return read_and_write<RankProbe>(payload);
+        case 7:
+            return read_and_write<RankRates>(payload);
         default:
             return read_and_write<ForgetSequences>(payload);
     }

@@ -96,6 +96,7 @@ int run_sweep(const Invocation& invocation);
 int run_serve(const Invocation& invocation);
 int run_trace(const Invocation& invocation);
 int run_kernels(const Invocation& invocation);
+int run_machine(const Invocation& invocation);
 int run_grammar(const Invocation& invocation);
 
 }  // namespace nvllm::bench

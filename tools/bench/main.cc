@@ -54,6 +54,10 @@ const std::vector<Command> kCommands = {
     {"kernels", "Each CPU op beside the limit of memory or arithmetic.", run_kernels,
      "  nvllm-bench kernels --filter matmul --output-json kernels.json\n"
      "  nvllm-bench plot --kind roofline kernels.json -o roofline.svg\n"},
+    {"machine", "What the ranks of a machine can do: rates and links, for predictions.",
+     run_machine,
+     "  nvllm-bench machine --tensor-parallel-size 2 --output-json machine.json\n"
+     "  nvllm-inspect topology --machine machine.json --devices 2\n"},
     {"grammar", "What holding answers to JSON schemas costs; no model runs.", run_grammar,
      "  nvllm-bench grammar schemas.jsonl -m model\n"
      "  nvllm-bench grammar schemas.jsonl --walks 10 --output-json -\n"},

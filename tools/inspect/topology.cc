@@ -33,9 +33,9 @@ struct TopologyOptions {
     bool json = false;
 };
 
-std::vector<std::string> machine_names() {
-    std::vector<std::string> names;
-    for (const MachineSpec& machine : known_machines()) names.push_back(machine.name);
+std::string machine_names() {
+    std::string names;
+    for (const MachineSpec& machine : known_machines()) names += machine.name + ", ";
     return names;
 }
 
@@ -45,8 +45,10 @@ OptionList<TopologyOptions> topology_options() {
     list.add("devices", &TopologyOptions::devices, "Devices to divide the model among.",
              range(1, 65536));
     list.add("machine", &TopologyOptions::machine,
-             "Whose published figures to take; the next options replace single ones.",
-             value_name("NAME"), words(machine_names()));
+             "Whose published figures to take: " + machine_names() +
+                 "or a file of nvllm-bench machine, of measured ones. The next options replace "
+                 "single ones.",
+             value_name("NAME"));
     list.add("sequences", &TopologyOptions::sequences, "Sequences that decode at once, on all.",
              range(1, 1 << 24));
     list.add("context", &TopologyOptions::context, "Tokens that each of them has.",
@@ -69,10 +71,7 @@ OptionList<TopologyOptions> topology_options() {
 }
 
 MachineSpec machine_of(const TopologyOptions& options) {
-    MachineSpec machine;
-    for (const MachineSpec& known : known_machines()) {
-        if (known.name == options.machine) machine = known;
-    }
+    MachineSpec machine = machine_named(options.machine);
     const auto replace = [](const std::optional<double>& given, double unit, double& figure) {
         if (given) figure = *given * unit;
     };

@@ -69,6 +69,8 @@ TEST_CASE("every message comes back as it was sent, whatever is in its fields") 
     check_round_trips<StepResult>(MessageKind::result);
     check_round_trips<ForgetSequences>(MessageKind::forget);
     check_round_trips<StepOfOthers>(MessageKind::others);
+    check_round_trips<RankProbe>(MessageKind::probe);
+    check_round_trips<RankRates>(MessageKind::rates);
     check_round_trips<WorkerFault>(MessageKind::fault);
 }
 
