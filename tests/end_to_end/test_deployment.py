@@ -91,6 +91,20 @@ class ServingPageTest(unittest.TestCase):
                 with self.subTest(file=file.name, flag=flag):
                     self.assertIn(flag.removesuffix("-"), FLAGS)
 
+    def test_ranks_are_started_with_flags_that_exist(self):
+        """Examples for launchers: YAML is plain, and what a launcher itself is called with is its own affair."""
+        found = 0
+        for file in sorted((DEPLOY / "ranks").iterdir()):
+            text = file.read_text()
+            if file.suffix == ".yaml":
+                plain_yaml.load(text)
+            own = re.sub(r'(?m)^#SBATCH.*$|(?<=--rank-launcher)[= ]["\']?(mpirun|srun)[^"\n]*', "", text)
+            for flag in re.findall(r"(?<![\w-])--[a-z][\w-]+", own):
+                with self.subTest(file=file.name, flag=flag):
+                    self.assertIn(flag, FLAGS)
+                    found += 1
+        self.assertGreater(found, 20)
+
     def test_the_page_of_deployments_is_there_and_linked(self):
         self.assertIn("(../deploy/README.md)", SERVING)
         text = (DEPLOY / "README.md").read_text()
