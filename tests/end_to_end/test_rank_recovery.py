@@ -18,7 +18,7 @@ from serve_testing import Server, joined_text, wait_until
 
 IS_SANITIZED = bool(os.environ.get("NVLLM_SANITIZED"))
 NUM_STREAMS = 16 if IS_SANITIZED else 32
-NUM_KILLS = 3 if IS_SANITIZED else 8
+NUM_KILLS = 3 if IS_SANITIZED else int(os.environ.get("NVLLM_TEST_KILLS", "8"))
 PROMPTS = [f"Once upon a time number {i} there was" for i in range(NUM_STREAMS)]
 RANKS = ("--tensor-parallel-size", "2", "--distributed-executor-backend", "mpi")
 
@@ -69,7 +69,7 @@ class RankRecovery(unittest.TestCase):
         hurt, rounds = 0, 0
         while hurt < times:
             rounds += 1
-            self.assertLess(rounds, 30, "no rank could be hurt often enough in mid-stream")
+            self.assertLess(rounds, 30 + 2 * times, "no rank could be hurt often enough in mid-stream")
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 texts = pool.submit(stream_texts, server)
                 seen = set()
