@@ -17,7 +17,8 @@ struct Split {
     ParallelSizes sizes;                // of a replica
     std::vector<PipelineStage> stages;  // empty: one
     int32_t replicas = 1;
-    StepLoad load;  // of a step of a replica
+    int32_t expert_ranks = 1;  // that have experts of their own, --enable-expert-parallel; 1: none
+    StepLoad load;             // of a step of a replica
     StepCost cost;
     uint64_t memory_bytes = 0;  // of the rank with the most: weights and cache
     bool fits = false;          // in a device's memory, of which a tenth is left free
@@ -33,7 +34,8 @@ struct TopologyRequest {
     StepLoad load{64, 2048};  // of all replicas together
 };
 
-// Every way to divide the model of the options among exactly so many devices, by powers of two:
+// Every way to divide the model of the options among exactly so many devices, by powers of two, and
+// with experts spread over ranks where that is possible:
 // those that fit first, and of these the one with the most tokens a second. Throws what
 // model_metadata() throws.
 std::vector<Split> possible_splits(const EngineConfig& config, const TopologyRequest& request);

@@ -20,18 +20,6 @@ const LinkSpec& link_of(const MachineSpec& machine, int32_t ranks) {
     return ranks <= machine.devices_per_host ? machine.within : machine.between;
 }
 
-struct StageCost {
-    double read_s = 0.0;
-    double compute_s = 0.0;
-    double link_s = 0.0;
-    double bytes_sent = 0.0;  // by all ranks of the stage
-    int64_t messages = 0;
-    uint64_t weight_bytes = 0;
-    uint64_t kv_bytes = 0;
-
-    double total_s() const { return std::max(read_s, compute_s) + link_s; }
-};
-
 class StageAdder {
   public:
     StageAdder(const ModelCost& model, const ParallelSizes& sizes, const MachineSpec& machine,
@@ -44,27 +32,57 @@ class StageAdder {
           hidden_bytes_(
               static_cast<double>(load.sequences * model.hidden_size * machine.activation_bytes)) {}
 
-    void add_weights(uint64_t all, double read_bytes, double weights, StageCost& cost) const {
-        cost.weight_bytes += all;
+    // That each of so many tokens is multiplied with.
+    void add_weights(double read_bytes, double used_bytes, int64_t tokens, StageCost& cost) const {
         cost.read_s += read_bytes / machine_.read_bytes_per_s;
-        cost.compute_s +=
-            2.0 * weights * static_cast<double>(load_.sequences) / machine_.operations_per_s;
+        cost.compute_s += 2.0 * used_bytes / model_.bytes_per_weight * static_cast<double>(tokens) /
+                          machine_.operations_per_s;
+    }
+
+    void add_head(StageCost& cost) const {
+        const auto head = static_cast<double>(model_.head_bytes);
+        cost.weight_bytes += model_.head_bytes;
+        add_weights(head, head, load_.sequences, cost);
+        add_logits(cost);
     }
 
     void add_block(const BlockCost& block, StageCost& cost) const {
         const auto dense = static_cast<double>(block.weight_bytes - block.expert_bytes);
-        const auto experts = static_cast<double>(block.expert_bytes);
-        const double chosen = model_.num_experts == 0
-                                  ? 0.0
-                                  : static_cast<double>(model_.experts_per_token) /
-                                        static_cast<double>(model_.num_experts);
-        add_weights(block.weight_bytes, dense + experts * share_of_experts(model_, load_.sequences),
-                    (dense + experts * chosen) / model_.bytes_per_weight, cost);
+        cost.weight_bytes += block.weight_bytes;
+        add_weights(dense, dense, load_.sequences, cost);
+        if (block.expert_bytes > 0) add_experts(static_cast<double>(block.expert_bytes), cost);
         const auto cached =
             static_cast<uint64_t>(block.kv_bytes_per_token * load_.sequences * load_.context);
         cost.kv_bytes += cached;
         cost.read_s += static_cast<double>(cached) / machine_.read_bytes_per_s;
         for (int32_t i = 0; i < block.sums; ++i) add_sum(cost);
+    }
+
+    // The tokens of all replicas come to a rank's experts.
+    void add_experts(double bytes, StageCost& cost) const {
+        const int64_t tokens = load_.sequences * model_.expert_replicas;
+        const double chosen =
+            static_cast<double>(model_.experts_per_token) / static_cast<double>(model_.num_experts);
+        add_weights(bytes * share_of_experts(model_, tokens), bytes * chosen, tokens, cost);
+        if (model_.expert_ranks > 1) add_dispatch(cost);
+    }
+
+    // Counts, which experts, rows and results; then each tensor group has all its rows.
+    void add_dispatch(StageCost& cost) const {
+        const auto ranks = static_cast<double>(model_.expert_ranks);
+        const auto per_token = static_cast<double>(model_.experts_per_token);
+        const double elsewhere = 1.0 - 1.0 / ranks;
+        const double reached = (ranks - 1.0) * (1.0 - std::pow(elsewhere, per_token));
+        const double sent = hidden_bytes_ * (reached + per_token * elsewhere);
+        const LinkSpec& link = link_of(machine_, model_.expert_ranks);
+        cost.bytes_sent += sent;
+        cost.link_s += 4.0 * link.latency_s + sent / ranks_ / link.bytes_per_s;
+        cost.messages += 4;
+        if (ranks_ == 1) return;
+        const double gathered = (ranks_ - 1) * hidden_bytes_;
+        cost.bytes_sent += gathered;
+        cost.link_s += link_.latency_s + gathered / ranks_ / link_.bytes_per_s;
+        ++cost.messages;
     }
 
     void add_sum(StageCost& cost) const {
@@ -125,15 +143,14 @@ StepCost step_cost(const ModelCost& model, const ParallelSizes& sizes,
         if (index + 1 < stages.size()) {
             adder.add_hand_over(to_next, cost);
         } else {
-            const auto head = static_cast<double>(model.head_bytes);
-            adder.add_weights(model.head_bytes, head, head / model.bytes_per_weight, cost);
-            adder.add_logits(cost);
+            adder.add_head(cost);
         }
         step.latency_s += cost.total_s();
         step.rank_bytes += static_cast<uint64_t>(std::llround(cost.bytes_sent));
         step.messages += cost.messages;
         step.weight_bytes = std::max(step.weight_bytes, cost.weight_bytes);
         step.kv_bytes = std::max(step.kv_bytes, cost.kv_bytes);
+        step.stages.push_back(cost);
         if (cost.total_s() <= step.stage_s) continue;
         step.stage_s = cost.total_s();
         step.read_s = cost.read_s;

@@ -2,6 +2,7 @@
 // the rates of a machine. It predicts; what was measured stands beside it in reports.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -33,12 +34,30 @@ struct ModelCost {
     int32_t kv_type_bytes = 2;
     int64_t num_experts = 0;  // of a block; 0: none
     int64_t experts_per_token = 0;
+    // Ranks that have the experts of a block between them, those of so many replicas; 1: a tensor
+    // group cuts each.
+    int32_t expert_ranks = 1;
+    int32_t expert_replicas = 1;
 };
 
 // Sequences that decode together.
 struct StepLoad {
     int64_t sequences = 1;
     int64_t context = 1024;  // tokens that each has
+};
+
+// What one stage has and does.
+struct StageCost {
+    double read_s = 0.0;
+    double compute_s = 0.0;
+    double link_s = 0.0;
+    double bytes_sent = 0.0;    // by all its ranks
+    int64_t messages = 0;       // operations between ranks
+    uint64_t weight_bytes = 0;  // of a rank
+    uint64_t kv_bytes = 0;      // alike
+
+    // Computing overlaps with reading.
+    double total_s() const { return std::max(read_s, compute_s) + link_s; }
 };
 
 struct StepCost {
@@ -51,6 +70,7 @@ struct StepCost {
     int64_t messages = 0;       // operations between ranks in a step
     uint64_t weight_bytes = 0;  // of the rank with the most
     uint64_t kv_bytes = 0;      // alike, of the load
+    std::vector<StageCost> stages = {};
 
     double tokens_per_s(const StepLoad& load) const {
         return static_cast<double>(load.sequences) / stage_s;
@@ -59,7 +79,9 @@ struct StepCost {
 
 // Of a step in which each stage computes the load's sequences; with P stages, P such groups of
 // sequences take turns. `stages` empty: one. Bytes of sums: 2 (N - 1) of the hidden states; of
-// logits (N - 1) rows; between stages, the hidden states of each rank.
+// logits (N - 1) rows; between stages, the hidden states of each rank. Of experts on several ranks
+// a row goes to each other rank that has one of its own, which are chosen evenly; each one's result
+// comes back, and a tensor group gathers its rows.
 StepCost step_cost(const ModelCost& model, const ParallelSizes& sizes,
                    std::span<const PipelineStage> stages, const MachineSpec& machine,
                    const StepLoad& load);

@@ -56,6 +56,19 @@ class Machine(unittest.TestCase):
             for split in splits:
                 self.assertEqual(split["tensor"] * split["pipeline"] * split["replicas"], devices)
 
+    def test_experts_are_spread(self):
+        splits = self.topology("--devices", "4", "--sequences", "64")["splits"]
+        spread = {(split["tensor"], split["replicas"]): split for split in splits if split["expert_ranks"] == 4}
+        self.assertEqual(set(spread), {(1, 4), (2, 2), (4, 1)})
+        for key, split in spread.items():
+            (cut,) = [other for other in splits if (other["tensor"], other["replicas"]) == key and other["pipeline"] == 1
+                      and other["expert_ranks"] == 1]
+            if key[0] < 4:
+                self.assertLess(split["weight_bytes"], cut["weight_bytes"])
+        table = program("nvllm-inspect", "topology", "-m", FAMILIES / "mixtral", "--devices", "4").stdout
+        self.assertIn("of 4 ranks", table)
+        self.assertIn("--data-parallel-size", table)
+
     def test_what_cannot_be_measured(self):
         for arguments in ((), tensor(2) + ("--pipeline-parallel-size", "2")):
             self.assertIn("--tensor-parallel-size", program("nvllm-bench", "machine", *arguments, *SMALL, code=64).stderr)

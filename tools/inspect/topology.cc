@@ -86,13 +86,44 @@ MachineSpec machine_of(const TopologyOptions& options) {
     return machine;
 }
 
-std::string describe_stages(const Split& split) {
-    std::string text;
-    for (const PipelineStage& stage : split.stages) {
-        text += fmt::format("{}{}-{}", text.empty() ? "" : " | ", stage.first_block,
-                            stage.first_block + stage.num_blocks - 1);
+std::string describe_experts(const Split& split) {
+    return split.expert_ranks > 1 ? fmt::format("of {} ranks", split.expert_ranks) : "-";
+}
+
+std::string numbers(int64_t first, int64_t count) {
+    return count == 1 ? std::to_string(first) : fmt::format("{}-{}", first, first + count - 1);
+}
+
+// A row for each stage of the first replica; the others are alike.
+void draw_ranks(const Split& split, const MachineSpec& machine, view::TextSheet& sheet) {
+    std::vector<std::vector<std::string>> rows = {
+        {"ranks", "hosts", "layers", "of each layer", "weights", "sent a step", "messages"}};
+    const int64_t ranks = split.sizes.tensor;
+    for (size_t index = 0; index < split.cost.stages.size(); ++index) {
+        const StageCost& cost = split.cost.stages[index];
+        const int64_t first = static_cast<int64_t>(index) * ranks;
+        const int64_t first_host = first / machine.devices_per_host;
+        const int64_t last_host = (first + ranks - 1) / machine.devices_per_host;
+        const std::string layers = split.stages.empty() ? "all"
+                                                        : numbers(split.stages[index].first_block,
+                                                                  split.stages[index].num_blocks);
+        rows.push_back({numbers(first, ranks), numbers(first_host, last_host - first_host + 1),
+                        layers, ranks == 1 ? "all" : fmt::format("1/{}", ranks),
+                        describe_bytes(cost.weight_bytes),
+                        describe_bytes(static_cast<uint64_t>(cost.bytes_sent)),
+                        std::to_string(cost.messages)});
     }
-    return text.empty() ? "all layers" : text;
+    sheet.table(rows, "<<<<>>>");
+    if (split.replicas > 1) {
+        const int64_t of_replica = split.sizes.num_ranks();
+        sheet.row("replicas", fmt::format("{} more like this one, ranks {}", split.replicas - 1,
+                                          numbers(of_replica, of_replica * (split.replicas - 1))));
+    }
+    if (split.expert_ranks > 1) {
+        sheet.row("experts",
+                  fmt::format("each layer's are of {} ranks{}", split.expert_ranks,
+                              split.expert_ranks > ranks ? ", those of all replicas" : ""));
+    }
 }
 
 std::string text_of(const std::vector<Split>& splits, const TopologyRequest& request,
@@ -104,13 +135,14 @@ std::string text_of(const std::vector<Split>& splits, const TopologyRequest& req
                                      describe_bytes(request.machine.memory_bytes)));
     sheet.row("load", fmt::format("{} sequences of {} tokens that decode", request.load.sequences,
                                   request.load.context));
-    std::vector<std::vector<std::string>> rows = {{"tensor", "pipeline", "replicas", "a rank",
-                                                   "fits", "step ms", "of it links", "token ms",
-                                                   "tokens/s", "sent a step", "messages"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"tensor", "pipeline", "replicas", "experts", "a rank", "fits", "step ms", "of it links",
+         "token ms", "tokens/s", "sent a step", "messages"}};
     for (const Split& split : splits) {
         rows.push_back({std::to_string(split.sizes.tensor), std::to_string(split.sizes.pipeline),
-                        std::to_string(split.replicas), describe_bytes(split.memory_bytes),
-                        split.fits ? "yes" : "no", fmt::format("{:.2f}", split.cost.stage_s * 1e3),
+                        std::to_string(split.replicas), describe_experts(split),
+                        describe_bytes(split.memory_bytes), split.fits ? "yes" : "no",
+                        fmt::format("{:.2f}", split.cost.stage_s * 1e3),
                         fmt::format("{:.0f} %", 100.0 * split.cost.link_s / split.cost.stage_s),
                         fmt::format("{:.2f}", split.cost.latency_s * 1e3),
                         fmt::format("{:.0f}", split.tokens_per_s()),
@@ -118,17 +150,19 @@ std::string text_of(const std::vector<Split>& splits, const TopologyRequest& req
                         std::to_string(split.cost.messages)});
     }
     sheet.gap();
-    sheet.table(rows, ">>>>>>>>>>>");
+    sheet.table(rows, ">>>>>>>>>>>>");
     sheet.gap();
     if (splits.empty() || !splits.front().fits) {
         sheet.row("choice", "none: no way to divide it fits these devices");
         return sheet.text();
     }
     const Split& best = splits.front();
-    sheet.row("choice", fmt::format("--tensor-parallel-size {} --pipeline-parallel-size {}, {} "
-                                    "replicas; stages: {}",
+    sheet.row("choice", fmt::format("--tensor-parallel-size {} --pipeline-parallel-size {} "
+                                    "--data-parallel-size {}{}",
                                     best.sizes.tensor, best.sizes.pipeline, best.replicas,
-                                    describe_stages(best)));
+                                    best.expert_ranks > 1 ? " --enable-expert-parallel" : ""));
+    sheet.gap();
+    draw_ranks(best, request.machine, sheet);
     return sheet.text();
 }
 
@@ -144,6 +178,7 @@ Json json_of(const std::vector<Split>& splits, const TopologyRequest& request,
         list.push_back({{"tensor", split.sizes.tensor},
                         {"pipeline", split.sizes.pipeline},
                         {"replicas", split.replicas},
+                        {"expert_ranks", split.expert_ranks},
                         {"stages", stages},
                         {"fits", split.fits},
                         {"weight_bytes", split.cost.weight_bytes},

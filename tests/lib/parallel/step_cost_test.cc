@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace nvllm;
 
 namespace {
@@ -75,6 +77,35 @@ TEST_CASE("of experts a step reads those that some token chooses") {
     const StepCost many = step_cost(model, {}, {}, round_machine(), {1000, 0});
     CHECK(many.read_s == doctest::Approx(4.5e6 / 1e9).epsilon(0.001));
     CHECK(many.compute_s > one.compute_s);
+}
+
+TEST_CASE("experts on several ranks compute the tokens of all replicas") {
+    ModelCost model = small_model();
+    for (BlockCost& block : model.blocks) {
+        block.expert_bytes = 800'000;
+        block.sums = 0;
+    }
+    model.is_vocabulary_cut = false;
+    model.num_experts = 8;
+    model.experts_per_token = 1;
+    model.expert_ranks = 4;
+    model.expert_replicas = 4;
+    const StepLoad load{10, 0};
+    const StepCost cost = step_cost(model, {}, {}, round_machine(), load);
+    // Of ten rows of 100 x 4 bytes three quarters go to other ranks, and results come back.
+    CHECK(cost.rank_bytes == 4 * 2 * 3000);
+    CHECK(cost.messages == 4 * 4);
+    CHECK(cost.link_s == doctest::Approx(4 * (4 * 1e-4 + 6000 / 1e7)));  // between hosts
+    const double chosen = 1.0 - std::pow(7.0 / 8.0, 40.0);
+    CHECK(cost.read_s == doctest::Approx((4 * (0.2e6 + 0.8e6 * chosen) + 0.5e6) / 1e9));
+    CHECK(cost.compute_s ==
+          doctest::Approx(2.0 / 2.0 * ((4 * 0.2e6 + 0.5e6) * 10 + 4 * 0.8e6 / 8 * 40) / 1e12));
+    REQUIRE(cost.stages.size() == 1);
+    CHECK(cost.stages[0].total_s() == cost.stage_s);
+    // A tensor group of two gathers its rows besides.
+    model.expert_replicas = 2;
+    const ParallelSizes sizes{.tensor = 2};
+    CHECK(step_cost(model, sizes, {}, round_machine(), load).rank_bytes == 4 * (2 * 3000 + 4000));
 }
 
 TEST_CASE("machines that are known have all their figures") {
