@@ -109,7 +109,9 @@ class Equality(unittest.TestCase):
                 swapped += moved > 0
                 paused += any(step["num_paused"] for step in steps)
         self.assertGreaterEqual(swapped, 5)
-        self.assertGreaterEqual(paused, len(PREEMPTION_MODES))
+        # Which replica has so many sequences that some pause depends on when others end.
+        has_replicas = "NVLLM_TEST_WITH_DATA_PARALLEL_SIZE" in os.environ
+        self.assertGreaterEqual(paused, 1 if has_replicas else len(PREEMPTION_MODES))
 
     def test_budgets(self):
         self.same_with("--step-time-target", "2")
