@@ -10,9 +10,9 @@
 #include "kernels/context.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/nccl_library.h"
 #include "kernels/error.h"
 #include "kernels/rank_sums.h"
-#include "kernels/shared_library.h"
 
 namespace nvllm::cuda {
 namespace {
@@ -72,8 +72,7 @@ void find(const SharedLibrary& opened, const char* name, Function*& function, Li
 }
 
 Library open() {
-    const SharedLibrary opened =
-        open_first_library({"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"});
+    const SharedLibrary opened = open_nccl();
     Library library;
     library.info = ask_version(opened);
     library.fault = library.info.fault;
@@ -120,6 +119,7 @@ struct Group {
     Communicator communicator = nullptr;
     // The slices of all ranks, then two slices in float32.
     std::byte* scratch = nullptr;
+    mutable uint64_t bytes_sent = 0;  // to other ranks
 
     ~Group() {
         if (communicator != nullptr) nccl().destroy(communicator);
@@ -181,6 +181,7 @@ void as_one(Action&& action) {
 }
 
 void send_to(const Group& group, void* stream, const void* from, size_t bytes, int rank) {
+    if (rank != group.rank) group.bytes_sent += bytes;
     check(nccl().send(from, bytes, kBytes, rank, group.communicator, stream), "ncclSend");
 }
 
@@ -255,6 +256,7 @@ void all_reduce(CollectiveGroup handle, void* stream, DType dtype, void* values,
 void all_gather(CollectiveGroup handle, void* stream, const void* from, void* to, size_t bytes) {
     const Group& group = group_of(handle);
     device::make_current(group.device);
+    group.bytes_sent += static_cast<uint64_t>(group.num_ranks - 1) * bytes;
     check(nccl().all_gather(from, to, bytes, kBytes, group.communicator, stream), "ncclAllGather");
 }
 
@@ -289,6 +291,7 @@ void exchange(CollectiveGroup handle, void* stream, const void* from, const size
 void broadcast(CollectiveGroup handle, void* stream, void* values, size_t bytes, int root) {
     const Group& group = group_of(handle);
     device::make_current(group.device);
+    if (root == group.rank) group.bytes_sent += static_cast<uint64_t>(group.num_ranks - 1) * bytes;
     check(nccl().broadcast(values, values, bytes, kBytes, root, group.communicator, stream),
           "ncclBroadcast");
 }
@@ -304,6 +307,8 @@ void receive(CollectiveGroup handle, void* stream, void* to, size_t bytes, int f
     device::make_current(group.device);
     receive_from(group, stream, to, bytes, from_rank);
 }
+
+uint64_t bytes_sent(CollectiveGroup group) { return group_of(group).bytes_sent; }
 
 }  // namespace
 }  // namespace nvllm::cuda
@@ -322,6 +327,7 @@ NVLLM_COLLECTIVES_ENTRY() {
                                                .exchange = exchange,
                                                .broadcast = broadcast,
                                                .send = send,
-                                               .receive = receive};
+                                               .receive = receive,
+                                               .bytes_sent = bytes_sent};
     return &table;
 }

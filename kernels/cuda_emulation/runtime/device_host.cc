@@ -5,7 +5,10 @@
 // on a slow GPU: memory that is changed or read too early gives other results. Work of all threads
 // is in one list then, and the thread that waits does it in that order.
 //
-// Memory of the device has a size, so that too little of it can be tested.
+// Memory of the device has a size, so that too little of it can be tested. NVLLM_EMULATED_DEVICES
+// in the environment says how many devices there are: 1.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +30,7 @@ namespace {
 
 constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
 constexpr size_t kAlignment = 256;
+constexpr int kMaxDevices = 16;
 
 using Work = std::function<void()>;
 
@@ -121,7 +125,9 @@ void copy_late(DeviceStream stream, CopyDirection direction, void* to, const voi
     if (direction == CopyDirection::to_host && !is_pinned(to)) catch_up();
 }
 
-uint64_t taken_bytes = 0;
+// Of each device, whose allocators may ask at the same time.
+std::mutex memory_mutex;
+std::array<uint64_t, kMaxDevices> taken_bytes{};
 std::unordered_map<void*, size_t> sizes;
 
 // Kernels' launches go the way of copies.
@@ -136,7 +142,11 @@ BackendMachine look() {
     BackendMachine machine;
     machine.driver = "none: kernels run on the host";
     machine.libraries = {"emulation of the CUDA execution model"};
-    machine.devices.push_back({"Emulated GPU", kMemoryBytes, 9, 0, ""});
+    const char* const wanted = std::getenv("NVLLM_EMULATED_DEVICES");
+    const int devices = wanted == nullptr ? 1 : std::clamp(std::atoi(wanted), 1, kMaxDevices);
+    for (int i = 0; i < devices; ++i) {
+        machine.devices.push_back({"Emulated GPU", kMemoryBytes, 9, 0, ""});
+    }
     return machine;
 }
 
@@ -149,19 +159,22 @@ DeviceMemoryStats memory(int device) {
     return {kMemoryBytes, kMemoryBytes - taken.in_use_bytes, taken.in_use_bytes, taken.peak_bytes};
 }
 
-// The allocator, which is asked for memory by one thread at a time, asks here.
-void* take(int, size_t bytes) {
-    if (taken_bytes + bytes > kMemoryBytes) return nullptr;
+// The allocator asks here.
+void* take(int device, size_t bytes) {
+    const std::lock_guard lock(memory_mutex);
+    uint64_t& taken = taken_bytes[static_cast<size_t>(device)];
+    if (taken + bytes > kMemoryBytes) return nullptr;
     void* const memory =
         std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (memory == nullptr) return nullptr;
     sizes[memory] = bytes;
-    taken_bytes += bytes;
+    taken += bytes;
     return memory;
 }
 
-void give_back(int, void* memory) {
-    taken_bytes -= sizes.at(memory);
+void give_back(int device, void* memory) {
+    const std::lock_guard lock(memory_mutex);
+    taken_bytes[static_cast<size_t>(device)] -= sizes.at(memory);
     sizes.erase(memory);
     std::free(memory);
 }
