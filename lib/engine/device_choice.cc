@@ -141,8 +141,9 @@ std::vector<ChosenDevice> choose_devices(const std::string& asked, int32_t count
     }
     if (std::ssize(chosen) == count) return chosen;
     throw Error(ErrorKind::unavailable,
-                fmt::format("--data-parallel-size {}: each replica needs a device, and from {} on "
-                            "there are {} that can be used: {}",
+                fmt::format("{} ranks and replicas need a device each (--tensor-parallel-size, "
+                            "--pipeline-parallel-size, --data-parallel-size), and from {} on there "
+                            "are {} that can be used: {}",
                             count, first.name, chosen.size(), list_devices(machine)));
 }
 

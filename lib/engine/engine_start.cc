@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 
+#include "kernels/collectives.h"
 #include "kernels/ops/backend_ops.h"
 #include "kernels/ops/open_backend.h"
 #include "lib/base/file.h"
@@ -17,6 +18,7 @@
 #include "lib/engine/options/kv_cache_types.h"
 #include "lib/engine/options/placement.h"
 #include "lib/engine/options/speculation_options.h"
+#include "lib/engine/rank_launch_choice.h"
 #include "lib/execute/worker_setup.h"
 #include "lib/model/layers/rope_scaling.h"
 #include "lib/system/memory_info.h"
@@ -120,12 +122,7 @@ MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& me
     return request;
 }
 
-// Of the memory of one machine all ranks of a stage have equal shares; the request is then that of
-// one of them, with the layers of all stages.
-void share_memory(const ParallelChoice& parallel, MemoryRequest& request) {
-    if (parallel.is_alone()) return;
-    request.num_sharing = parallel.sizes.tensor;
-    request.scratch_bytes *= static_cast<uint64_t>(parallel.sizes.pipeline);
+void add_rank_shares(const ParallelChoice& parallel, MemoryRequest& request) {
     for (int32_t rank = 0; rank < parallel.sizes.num_ranks(); ++rank) {
         const int32_t stage = parallel.sizes.stage_of(rank);
         RankShare share{parallel.stage_bytes[static_cast<size_t>(stage)], {}};
@@ -137,6 +134,33 @@ void share_memory(const ParallelChoice& parallel, MemoryRequest& request) {
                 static_cast<int32_t>(std::ranges::count_if(group.layers, is_own)));
         }
         request.ranks.push_back(std::move(share));
+    }
+}
+
+// Of the memory of one machine all ranks of a stage have equal shares; the request is then that of
+// one of them, with the layers of all stages.
+void share_memory(const ParallelChoice& parallel, MemoryRequest& request) {
+    if (parallel.is_alone()) return;
+    request.num_sharing = parallel.sizes.tensor;
+    request.scratch_bytes *= static_cast<uint64_t>(parallel.sizes.pipeline);
+    add_rank_shares(parallel, request);
+}
+
+// Each rank has a device of its own: the request is for one with the weights of the largest stage,
+// and with as many layers of each group as any stage has.
+void divide_among_devices(const EngineMetadata& metadata, MemoryRequest& request) {
+    const ParallelChoice& parallel = metadata.parallel;
+    if (parallel.is_alone()) return;
+    add_rank_shares(parallel, request);
+    const uint64_t of_drafts = request.weight_bytes - metadata.model.weight_bytes;
+    request.weight_bytes = std::ranges::max(parallel.stage_bytes) + of_drafts;
+    request.scratch_bytes += RankGroups::device_bytes(
+        max_sum_bytes(request.max_num_batched_tokens, metadata.model.config.hidden_size,
+                      metadata.model.activations));
+    for (size_t group = 0; group < request.groups.size(); ++group) {
+        int32_t most = 1;
+        for (const RankShare& share : request.ranks) most = std::max(most, share.num_layers[group]);
+        request.groups[group].layers.resize(static_cast<size_t>(most));
     }
 }
 
@@ -160,13 +184,33 @@ void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayo
                             device.name, dtype_name(kv_dtype)));
 }
 
+[[noreturn]] void refuse_ranks(const ChosenDevice& device, const std::string& why) {
+    throw Error(
+        ErrorKind::unavailable,
+        fmt::format("several ranks cannot compute on {}: {}; use --device cpu, or leave out "
+                    "--tensor-parallel-size and --pipeline-parallel-size",
+                    device.name, why));
+}
+
+// Ranks on devices exchange data by the collectives of the device's module.
 void check_ranks_compute(const ParallelOptions& parallel, const ChosenDevice& device) {
     if (device.is_cpu() || parallel.tensor * parallel.pipeline == 1) return;
-    throw Error(ErrorKind::unavailable,
-                fmt::format("several ranks compute on the CPU alone so far, not on {}: use "
-                            "--device cpu, or leave out --tensor-parallel-size and "
-                            "--pipeline-parallel-size",
-                            device.name));
+    const CollectivesTable& table = open_collectives(device.choice.module_path);
+    const CollectivesLibrary library = table.look();
+    if (!library.fault.empty()) {
+        refuse_ranks(device, fmt::format("{} is missing: {}", library.name, library.fault));
+    }
+    if (parallel.data > 1 && has_own_processes(parallel.backend)) {
+        refuse_ranks(device, "a launcher that starts ranks starts those of one replica");
+    }
+}
+
+// Those of the ranks that this program starts.
+std::vector<ChosenDevice> rank_devices(const ComputeOptions& compute) {
+    const ParallelOptions& parallel = compute.parallel;
+    const bool are_here = !has_own_processes(parallel.backend);
+    const int32_t ranks = are_here ? parallel.tensor * parallel.pipeline : 1;
+    return choose_devices(compute.device, parallel.data * ranks);
 }
 
 void check_device_attends(const ChosenDevice& device, const std::vector<CacheLayout>& groups) {
@@ -231,7 +275,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     EngineMetadata metadata;
     // A mock executor computes nothing.
     if (config.model.load_format != kMetronome) {
-        metadata.devices = choose_devices(config.compute.device, config.compute.parallel.data);
+        metadata.devices = rank_devices(config.compute);
         metadata.device = metadata.devices.front();
     }
     check_ranks_compute(config.compute.parallel, metadata.device);
@@ -246,11 +290,16 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
                           ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
                           : choose_drafts(config, metadata.options, metadata.model);
     check_speculation(config, metadata.model, metadata.drafts);
-    metadata.config.scheduling.async_scheduling =
-        config.scheduling.async_scheduling && can_plan_ahead(metadata.device);
+    metadata.config.scheduling.async_scheduling = config.scheduling.async_scheduling &&
+                                                  metadata.parallel.is_alone() &&
+                                                  can_plan_ahead(metadata.device);
     check_device_attends(metadata.device, metadata.model.kv_groups);
     metadata.memory = memory_request(metadata.config, metadata.model, metadata.drafts);
-    share_memory(metadata.parallel, metadata.memory);
+    if (metadata.device.is_cpu()) {
+        share_memory(metadata.parallel, metadata.memory);
+    } else {
+        divide_among_devices(metadata, metadata.memory);
+    }
     add_devices(metadata, config.kv_cache.block_size);
     check_device_stores(metadata.device, metadata.model.kv_groups, metadata.memory.kv_dtype);
     return metadata;
@@ -261,7 +310,10 @@ EngineMetadata of_replica(const EngineMetadata& metadata, const ReplicaPlace& pl
     own.place = place;
     if (place.is_alone()) return own;
     if (!metadata.devices.empty()) {
-        own.device = metadata.devices[static_cast<size_t>(place.index)];
+        const int64_t count = std::ssize(metadata.devices) / place.count;
+        const auto first = metadata.devices.begin() + place.index * count;
+        own.devices.assign(first, first + count);
+        own.device = own.devices.front();
         own.options.device = own.device.choice;
     }
     own.placement = share_of(metadata.placement, place.index, place.count);

@@ -22,8 +22,10 @@ struct EngineMetadata {
     ReplicaPlace place;   // whose this is, see of_replica()
     ModelLoadOptions options;
     CpuPlacement placement;
-    ChosenDevice device;                // of the first replica
-    std::vector<ChosenDevice> devices;  // of each replica
+    ChosenDevice device;  // of the first rank
+    // Of each rank of each replica that this program starts on this machine; of ranks that a
+    // launcher starts, which have the devices of theirs, the first alone.
+    std::vector<ChosenDevice> devices;
     ModelMetadata model;
     ParallelChoice parallel;
     bool shares_experts = false;  // the replicas, of layers that have some

@@ -54,8 +54,18 @@ WorkerSetup worker_setup(const EngineConfig& config, const EngineMetadata& metad
     setup.stages = metadata.parallel.stages;
     setup.placement_options = placement_options(config);
     if (metadata.shares_experts) setup.ranks.sharing = metadata.place;
-    if (!setup.ranks.is_alone() && has_own_processes(config.compute.parallel.backend)) {
-        setup.ranks.collectives = rank_collectives();
+    if (setup.ranks.is_alone()) return setup;
+    const bool own_processes = has_own_processes(config.compute.parallel.backend);
+    if (metadata.device.is_cpu()) {
+        if (own_processes) setup.ranks.collectives = rank_collectives();
+        return setup;
+    }
+    setup.ranks.collectives = metadata.device.choice.module_path;
+    // No graph has held operations between ranks so far.
+    setup.worker.max_graph_rows = 0;
+    if (own_processes) return setup;
+    for (const ChosenDevice& device : metadata.devices) {
+        setup.devices.push_back(device.choice.index);
     }
     return setup;
 }
@@ -71,8 +81,8 @@ std::vector<std::unique_ptr<StepExecutor>> make_executors(
     std::shared_ptr<SharedRanks> shared;
     const auto lockstep = std::make_shared<Lockstep>(count);
     if (replicas.front().shares_experts) {
-        shared =
-            std::make_shared<SharedRanks>(rank_launcher(config, {}, count * ranks), count, ranks);
+        shared = std::make_shared<SharedRanks>(
+            rank_launcher(config, {}, count * ranks, replicas.front().device), count, ranks);
     }
     for (const EngineMetadata& own : replicas) {
         if (config.model.load_format == kMetronome) {
@@ -85,8 +95,8 @@ std::vector<std::unique_ptr<StepExecutor>> make_executors(
             continue;
         }
         auto executor = std::make_unique<RemoteExecutor>(
-            setup,
-            shared ? shared->launcher(own.place.index) : rank_launcher(config, own.place, ranks));
+            setup, shared ? shared->launcher(own.place.index)
+                          : rank_launcher(config, own.place, ranks, own.device));
         if (!shared) {
             executors.push_back(std::move(executor));
             continue;

@@ -70,7 +70,7 @@ MachineMeasurement measure_machine(const EngineConfig& config, DType dtype, uint
     probe.dtype = dtype;
     probe.weight_bytes = weight_bytes;
     if (has_own_processes(parallel.backend)) probe.ranks.collectives = rank_collectives();
-    const auto launcher = rank_launcher(config, {}, parallel.tensor);
+    const auto launcher = rank_launcher(config, {}, parallel.tensor, {});
     launcher->start();
     std::optional<std::vector<OwnedDescriptor>> sockets = launcher->connected(true);
     std::vector<FrameChannel> ranks;

@@ -78,12 +78,15 @@ RankLaunch rank_launch(const ParallelOptions& options, const ReplicaPlace& place
 }
 
 std::unique_ptr<RankLauncher> rank_launcher(const EngineConfig& config, const ReplicaPlace& place,
-                                            int32_t num_ranks) {
+                                            int32_t num_ranks, const ChosenDevice& device) {
     const ParallelOptions& parallel = config.compute.parallel;
     if (num_ranks > 1 && has_own_processes(parallel.backend)) {
         return command_launcher(rank_launch(parallel, place), num_ranks);
     }
-    if (config.compute.isolation == Isolation::thread) return thread_launcher(num_ranks);
+    const bool can_share = device.is_cpu() || num_ranks == 1;
+    if (config.compute.isolation == Isolation::thread && can_share) {
+        return thread_launcher(num_ranks);
+    }
     return child_process_launcher(find_worker_program(), num_ranks);
 }
 

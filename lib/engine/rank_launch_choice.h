@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "lib/engine/device_choice.h"
 #include "lib/engine/engine_config.h"
 #include "lib/execute/ranks/rank_launcher.h"
 #include "lib/parallel/replica_place.h"
@@ -21,9 +22,10 @@ std::string rank_collectives();
 // one the next. Throws usage where an option that others need is missing.
 RankLaunch rank_launch(const ParallelOptions& options, const ReplicaPlace& place);
 
-// Of so many ranks that are started together: of one replica, or of all. Throws what rank_launch()
-// throws.
+// Of so many ranks that are started together: of one replica, or of all. Ranks on devices have a
+// process of their own, which can be ended while one of them waits for another. Throws what
+// rank_launch() throws.
 std::unique_ptr<RankLauncher> rank_launcher(const EngineConfig& config, const ReplicaPlace& place,
-                                            int32_t num_ranks);
+                                            int32_t num_ranks, const ChosenDevice& device);
 
 }  // namespace nvllm

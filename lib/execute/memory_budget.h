@@ -46,7 +46,7 @@ struct MemoryRequest {
     // Of each group, what layers of a draft method take in its blocks; empty: there are none.
     std::vector<int64_t> draft_bytes_per_token = {};
     // Of each rank; empty: there is one. All sizes above are then those of the ranks that hold one
-    // place in every stage together.
+    // place in every stage together; on devices, of the rank with the most.
     std::vector<RankShare> ranks = {};
     // Ranks that share the machine's memory, and whatever is a limit of it.
     int32_t num_sharing = 1;

@@ -138,9 +138,9 @@ void fields(Archive& archive, ProposerSetup& setup) {
 template <typename Archive>
 void fields(Archive& archive, WorkerSetup& setup) {
     auto& [model, placement, placement_options, worker, kv_groups, vocab_size, proposer,
-           draft_kv_groups, ranks, replica, stages] = setup;
+           draft_kv_groups, ranks, replica, stages, devices] = setup;
     archive(model, placement, placement_options, worker, kv_groups, vocab_size, proposer,
-            draft_kv_groups, ranks, replica, stages);
+            draft_kv_groups, ranks, replica, stages, devices);
 }
 
 template <typename Archive>

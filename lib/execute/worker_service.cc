@@ -70,7 +70,7 @@ class Service {
                 setup.ranks.sharing.is_alone() ? setup.replica : ReplicaPlace{};
             threads_ = std::make_unique<ThreadPool>(
                 placement(setup.placement, setup.placement_options, alone));
-            worker_ = make_worker(setup, *threads_, ready);
+            worker_ = make_worker(placed(setup), *threads_, ready);
             channel_.send(ready);
             return std::nullopt;
         } catch (const std::exception&) {
@@ -78,6 +78,15 @@ class Service {
             RankGroups::abandon(setup.ranks);
             return fault;
         }
+    }
+
+    // On the device of a rank that was launched.
+    WorkerSetup placed(const WorkerSetup& setup) const {
+        WorkerSetup own = setup;
+        if (launched_ && !setup.model.device.module_path.empty()) {
+            own.model.device.index += launched_->local_rank;
+        }
+        return own;
     }
 
     int measure(const RankProbe& probe) {

@@ -38,23 +38,22 @@ void hear_warnings(const ComputeDevice& device) {
     device.backend()->set_warn([](const char* sentence) { log_warning(sentence); });
 }
 
-// Of an all_reduce: the hidden states of the largest step.
-size_t max_sum_bytes(const WorkerSetup& setup, int64_t hidden_size) {
-    return static_cast<size_t>(setup.worker.max_num_batched_tokens * hidden_size) *
-           dtype_bytes(setup.worker.activations);
-}
-
 RankRole make_role(const WorkerSetup& setup, int64_t hidden_size) {
     RankRole role;
     if (setup.ranks.is_alone()) return role;
-    role.groups = std::make_unique<RankGroups>(setup.ranks, setup.model.device.index,
-                                               max_sum_bytes(setup, hidden_size));
+    role.groups = std::make_unique<RankGroups>(
+        setup.ranks, setup.model.device.index,
+        max_sum_bytes(setup.worker.max_num_batched_tokens, hidden_size, setup.worker.activations));
     role.chooses = setup.ranks.chooses();
     role.is_last_stage = setup.ranks.stage() + 1 == setup.ranks.sizes.pipeline;
     return role;
 }
 
 }  // namespace
+
+uint64_t max_sum_bytes(int64_t max_num_batched_tokens, int64_t hidden_size, DType activations) {
+    return static_cast<uint64_t>(max_num_batched_tokens * hidden_size) * dtype_bytes(activations);
+}
 
 CpuPlacement share_of(const CpuPlacement& all, int32_t rank, int32_t ranks) {
     CpuPlacement share = all;
@@ -82,6 +81,7 @@ WorkerSetup WorkerSetup::of_rank(int32_t rank) const {
     if (ranks.is_alone()) return own;
     own.ranks.rank = rank;
     own.placement = share_of(placement, own.ranks.rank, ranks.sizes.num_ranks());
+    if (!devices.empty()) own.model.device.index = devices[static_cast<size_t>(rank)];
     own.model.part =
         part_of({own.ranks.tensor_rank(), ranks.sizes.tensor}, stages, own.ranks.stage());
     own.model.part.expert_options = model.part.expert_options;

@@ -31,6 +31,10 @@ struct WorkerSetup {
     RankSetup ranks;
     ReplicaPlace replica;
     std::vector<PipelineStage> stages;  // by stage; empty: there is one
+    // The number of each rank's device; empty: model.device is that of all. Of ranks that a
+    // launcher starts, model.device is that of the first one of each machine, and others have those
+    // that follow.
+    std::vector<int32_t> devices = {};
 
     // That of one of the ranks: its part of the model and of what it caches, and its share of the
     // processors, of which all ranks of this machine are told. Only the rank that chooses tokens
@@ -47,6 +51,9 @@ struct WorkerReady {
     uint64_t read_bytes = 0;  // of the model's files
     uint64_t kv_bytes = 0;
 };
+
+// Of an all_reduce: the hidden states of the largest step.
+uint64_t max_sum_bytes(int64_t max_num_batched_tokens, int64_t hidden_size, DType activations);
 
 // The part of a model in a stage; `stages` empty: all blocks.
 ModelPart part_of(const Shard& tensor, const std::vector<PipelineStage>& stages, int32_t stage);

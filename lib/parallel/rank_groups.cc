@@ -82,6 +82,13 @@ RankGroups::RankGroups(const RankSetup& setup, int device, size_t max_sum_bytes)
     if (stage + 1 < sizes.pipeline) link_->next = stage + 1;
 }
 
+// Of two ranks: a row of each, and two in float32 of half a sum; more ranks take less
+// (kernels/cuda/runtime/nccl.cc).
+uint64_t RankGroups::device_bytes(uint64_t max_sum_bytes) {
+    constexpr uint64_t kPadding = 1 << 16;
+    return 3 * max_sum_bytes + kPadding;
+}
+
 void RankGroups::abandon(const RankSetup& setup) {
     if (!setup.collectives.empty()) return;
     for (const GroupIdBytes& id : setup.group_ids) abandon_thread_group(GroupId{id});

@@ -28,6 +28,9 @@ class RankGroups {
     // on devices, this rank's; `max_sum_bytes`: as GroupSetup has it.
     RankGroups(const RankSetup& setup, int device, size_t max_sum_bytes);
 
+    // What a group takes of a device's memory for sums of so many bytes, at most.
+    static uint64_t device_bytes(uint64_t max_sum_bytes);
+
     // Of a rank that cannot join: those that wait for it get an error, where they are threads of
     // this process.
     static void abandon(const RankSetup& setup);
