@@ -100,12 +100,6 @@ bool can_share(EngineMetadata& metadata, const ParallelOptions& parallel, int32_
 void share_out_experts(EngineMetadata& metadata, const ParallelOptions& parallel) {
     check_asked(metadata.model, parallel);
     if (!parallel.experts) return;
-    if (!metadata.device.is_cpu()) {
-        throw Error(ErrorKind::unavailable,
-                    fmt::format("--enable-expert-parallel: experts are shared out on the CPU alone "
-                                "so far, not on {}: use --device cpu, or leave it out",
-                                metadata.device.name));
-    }
     if (parallel.data > 1 && can_share(metadata, parallel, parallel.tensor * parallel.data)) {
         metadata.shares_experts = true;
         if (parallel.pipeline == 1) return;

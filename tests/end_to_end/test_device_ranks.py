@@ -14,7 +14,7 @@ from family_testing import FAMILIES, context_of
 from programs import DEMO, environment, run, run_jsonl, wait_until
 from serve_testing import Server, joined_text
 from test_device import CUDA, MODULES, ids, not_sanitized, requests, with_cuda
-from test_ranks import pipeline, tensor
+from test_ranks import pipeline, tensor, text_config
 from test_replicas import workers_of
 
 NUM_DEVICES = 4
@@ -56,6 +56,17 @@ class DeviceRanks(unittest.TestCase):
                 self.assertTrue(all(found))
                 self.assertEqual(found, bytes_of_steps(*LAYOUTS[layout], "--device", "cpu"))
 
+    def test_experts_are_spread_over_devices(self):
+        spread = ("--enable-expert-parallel",)
+        for name in ("qwen3_moe", "mixtral", "deepseek_v3", "gpt_oss", "llama4"):
+            folder = FAMILIES / name
+            config = text_config(folder)
+            made = requests(config["vocab_size"], context_of(config))
+            expected = self.answers(made, folder)
+            for layout in (tensor(2), ("--data-parallel-size", "2"), tensor(2) + ("--data-parallel-size", "2")):
+                with self.subTest(model=name, layout=layout):
+                    self.assertEqual(self.answers(made, folder, *layout, *spread), expected)
+
     def test_replicas_of_ranks(self):
         folder = FAMILIES / "llama"
         made = requests(128, 256)
@@ -88,7 +99,6 @@ class DeviceRanks(unittest.TestCase):
     def test_what_cannot_be(self):
         self.refused(69, "need a device each", *tensor(2 * NUM_DEVICES))
         self.refused(69, "need a device each", *tensor(2), "--device", f"{CUDA}:{NUM_DEVICES - 1}")
-        self.refused(69, "--enable-expert-parallel", *tensor(2), "--enable-expert-parallel")
 
 
 if __name__ == "__main__":

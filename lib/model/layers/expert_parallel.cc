@@ -104,79 +104,116 @@ int64_t total(const std::vector<DispatchCounts>& dispatch, int32_t DispatchCount
     return sum;
 }
 
-// Of what came of all ranks: for each slot here, which rows it computes and where results go.
+// Of what came of all ranks: what each slot here computes, slot by slot.
 struct Received {
     std::vector<DispatchCounts> of_rank;
-    std::vector<TokenExpert> pairs;  // `row` among all rows that came
-    std::vector<int32_t> by_slot;    // indices of `pairs`
-    std::vector<int32_t> starts;     // of each slot in by_slot, and the end
+    std::vector<TokenExpert> pairs;  // as they came
+    std::vector<int32_t> starts;     // of each slot, and the end
+    std::vector<int32_t> rows;       // among all rows that came
+    std::vector<float> weights;
+    std::vector<int32_t> index_of_pair;
 };
 
 void sort_received(const MoeMlp& layer, Received& received) {
     const auto slots = static_cast<size_t>(layer.share->slots_of_rank());
-    int32_t first_row = 0;
-    size_t index = 0;
-    for (const DispatchCounts& counts : received.of_rank) {
-        for (int32_t i = 0; i < counts.pairs; ++i) received.pairs[index++].row += first_row;
-        first_row += counts.rows;
-    }
     received.starts.assign(slots + 1, 0);
     for (const TokenExpert& one : received.pairs) {
         ++received.starts[static_cast<size_t>(one.slot) + 1];
     }
     std::partial_sum(received.starts.begin(), received.starts.end(), received.starts.begin());
     std::vector<int32_t> next = received.starts;
-    received.by_slot.resize(received.pairs.size());
-    for (size_t i = 0; i < received.pairs.size(); ++i) {
-        const auto slot = static_cast<size_t>(received.pairs[i].slot);
-        received.by_slot[static_cast<size_t>(next[slot]++)] = static_cast<int32_t>(i);
+    const size_t count = received.pairs.size();
+    received.rows.resize(count);
+    received.weights.resize(count);
+    received.index_of_pair.resize(count);
+    int32_t first_row = 0;
+    size_t pair = 0;
+    for (const DispatchCounts& counts : received.of_rank) {
+        for (int32_t i = 0; i < counts.pairs; ++i, ++pair) {
+            const TokenExpert& one = received.pairs[pair];
+            const int32_t index = next[static_cast<size_t>(one.slot)]++;
+            received.rows[static_cast<size_t>(index)] = first_row + one.row;
+            received.weights[static_cast<size_t>(index)] = one.weight;
+            received.index_of_pair[pair] = index;
+        }
+        first_row += counts.rows;
     }
 }
+
+// What ranks tell each other of their rows. It lies on the host: collectives of devices take it
+// through a device's memory, of which a dry run takes the most.
+class HostExchange {
+  public:
+    HostExchange(const Context& context, int64_t most_sent, int64_t most_received)
+        : context_(context),
+          device_(context),
+          scope_(*context.scratch),
+          from_(take(most_sent)),
+          to_(take(most_received)) {}
+
+    void operator()(const void* from, const std::vector<size_t>& from_bytes, void* to,
+                    const std::vector<size_t>& to_bytes) const {
+        const RankGroup& group = *context_.expert_ranks;
+        if (device_.is_cpu())
+            return group.exchange(context_.stream, from, from_bytes, to, to_bytes);
+        const auto sum = [](const std::vector<size_t>& sizes) {
+            return std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+        };
+        device_.copy_in(context_.stream, from_.data, from, sum(from_bytes));
+        group.exchange(context_.stream, from_.data, from_bytes, to_.data, to_bytes);
+        device_.copy_out(context_.stream, to, to_.data, sum(to_bytes));
+        device_.synchronize(context_.stream);
+    }
+
+  private:
+    TensorView take(int64_t bytes) const {
+        return device_.is_cpu() ? TensorView() : take_values(context_, DType::u8, {bytes});
+    }
+
+    const Context& context_;
+    ComputeDevice device_;
+    ScratchArena::Scope scope_;
+    TensorView from_;
+    TensorView to_;
+};
 
 // results[i] = what the expert of pairs[i] makes of its row.
 void compute(const Context& context, const MoeMlp& layer, const Received& received,
              const ConstTensorView& rows, const TensorView& results) {
+    const int64_t all = results.dim(0);
     const int64_t width = rows.dim(1);
-    const int64_t most = context.is_dry_run() ? results.dim(0) : 0;
+    const ConstTensorView sources = placed(context, received.rows.data(), DType::i32, all);
+    const ConstTensorView weights = placed(context, received.weights.data(), DType::f32, all);
+    const ConstTensorView places = placed(context, received.index_of_pair.data(), DType::i32, all);
+    const TensorView by_slot = take_activations(context, {all, width});
     for (size_t expert = 0; expert < layer.experts.size(); ++expert) {
-        const int32_t begin = context.is_dry_run() ? 0 : received.starts[expert];
-        const int64_t count =
-            context.is_dry_run() ? most : received.starts[expert + 1] - received.starts[expert];
+        const int64_t begin = context.is_dry_run() ? 0 : received.starts[expert];
+        const int64_t count = context.is_dry_run() ? all : received.starts[expert + 1] - begin;
         if (count == 0) continue;
         const ScratchArena::Scope scope(*context.scratch);
-        int32_t* const sources = context.scratch->take_array<int32_t>(static_cast<size_t>(count));
-        int32_t* const targets = context.scratch->take_array<int32_t>(static_cast<size_t>(count));
-        float* const weights = context.scratch->take_array<float>(static_cast<size_t>(count));
         const TensorView gathered = take_activations(context, {count, width});
-        const TensorView computed = take_activations(context, {count, width});
-        if (!context.is_dry_run()) {
-            for (int64_t i = 0; i < count; ++i) {
-                targets[i] = received.by_slot[static_cast<size_t>(begin + i)];
-                sources[i] = received.pairs[static_cast<size_t>(targets[i])].row;
-                weights[i] = received.pairs[static_cast<size_t>(targets[i])].weight;
-            }
-        }
-        ops::gather_rows(context, rows, {sources, DType::i32, {count}}, gathered);
+        ops::gather_rows(context, rows, sources.rows(begin, count), gathered);
         if (layer.weighs_inputs) {
-            ops::scale_rows(context, {weights, DType::f32, {count}}, gathered);
+            ops::scale_rows(context, weights.rows(begin, count), gathered);
         }
-        layer.experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite, computed);
-        if (context.is_dry_run()) continue;
-        for (int64_t i = 0; i < count; ++i) {
-            ops::copy(context, computed.rows(i, 1), results.rows(targets[i], 1));
-        }
+        layer.experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite,
+                                    by_slot.rows(begin, count));
     }
+    if (all > 0) ops::gather_rows(context, by_slot, places, results);
 }
 
 // What the experts gave, as it was sent, into the rows that it is of: in the order of the experts.
 // Of one expert no row is in two slots.
-void add_results(const Context& context, const MoeMlp& layer, Dispatch& sent,
+void add_results(const Context& context, const MoeMlp& layer, const Dispatch& sent,
                  const ConstTensorView& results, const TensorView& y) {
-    float* const factors = context.scratch->take_array<float>(static_cast<size_t>(results.dim(0)));
-    if (context.is_dry_run()) return;
-    for (size_t i = 0; i < sent.pairs.size(); ++i) {
-        factors[i] = layer.weighs_inputs ? 1.0f : sent.pairs[i].weight;
+    std::vector<float> factors;
+    for (const TokenExpert& pair : sent.pairs) {
+        factors.push_back(layer.weighs_inputs ? 1.0f : pair.weight);
     }
+    const ConstTensorView weights = placed(context, factors.data(), DType::f32, results.dim(0));
+    const ConstTensorView rows =
+        placed(context, sent.row_of_pair.data(), DType::i32, results.dim(0));
+    if (context.is_dry_run()) return;
     std::vector<int32_t> order(layer.share->expert_of_slot.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](int32_t slot) {
@@ -186,9 +223,8 @@ void add_results(const Context& context, const MoeMlp& layer, Dispatch& sent,
         const int32_t first = sent.starts[static_cast<size_t>(slot)];
         const int32_t count = sent.starts[static_cast<size_t>(slot) + 1] - first;
         if (count == 0) continue;
-        ops::add_weighted_rows(context, results.rows(first, count),
-                               {sent.row_of_pair.data() + first, DType::i32, {count}},
-                               {factors + first, DType::f32, {count}}, y);
+        ops::add_weighted_rows(context, results.rows(first, count), rows.rows(first, count),
+                               weights.rows(first, count), y);
     }
 }
 
@@ -208,29 +244,36 @@ void dispatch_and_combine(const Context& context, const MoeMlp& layer, const Con
     int64_t rows_sent = rows * std::min(ranks, per_row);
     int64_t rows_received = rows * ranks;
     int64_t pairs_received = rows * ranks * std::min(per_row, layer.share->slots_of_rank());
-    if (!is_dry) {
-        sent = dispatch_of(layer, rows, sorted);
-        received.of_rank.resize(static_cast<size_t>(ranks));
-        const RankGroup& group = *context.expert_ranks;
-        group.all_to_all(context.stream, {sent.of_rank.data(), DType::i32, {ranks, 2}},
-                         {received.of_rank.data(), DType::i32, {ranks, 2}});
-        rows_sent = std::ssize(sent.rows);
-        rows_received = total(received.of_rank, &DispatchCounts::rows);
-        pairs_received = total(received.of_rank, &DispatchCounts::pairs);
-        received.pairs.resize(static_cast<size_t>(pairs_received));
-        group.exchange(context.stream, sent.pairs.data(),
-                       sizes_of(sent.of_rank, &DispatchCounts::pairs, sizeof(TokenExpert)),
-                       received.pairs.data(),
-                       sizes_of(received.of_rank, &DispatchCounts::pairs, sizeof(TokenExpert)));
-        sort_received(layer, received);
+    {
+        constexpr auto kPairBytes = static_cast<int64_t>(sizeof(TokenExpert));
+        constexpr auto kCountBytes = static_cast<int64_t>(sizeof(DispatchCounts));
+        const HostExchange exchange(context,
+                                    std::max(ranks * kCountBytes, rows * per_row * kPairBytes),
+                                    std::max(ranks * kCountBytes, pairs_received * kPairBytes));
+        if (!is_dry) {
+            sent = dispatch_of(layer, rows, sorted);
+            received.of_rank.resize(static_cast<size_t>(ranks));
+            const std::vector<size_t> counts(static_cast<size_t>(ranks), sizeof(DispatchCounts));
+            exchange(sent.of_rank.data(), counts, received.of_rank.data(), counts);
+            rows_sent = std::ssize(sent.rows);
+            rows_received = total(received.of_rank, &DispatchCounts::rows);
+            pairs_received = total(received.of_rank, &DispatchCounts::pairs);
+            received.pairs.resize(static_cast<size_t>(pairs_received));
+            exchange(sent.pairs.data(),
+                     sizes_of(sent.of_rank, &DispatchCounts::pairs, sizeof(TokenExpert)),
+                     received.pairs.data(),
+                     sizes_of(received.of_rank, &DispatchCounts::pairs, sizeof(TokenExpert)));
+            sort_received(layer, received);
+        }
     }
     const size_t row_bytes = static_cast<size_t>(width) * dtype_bytes(context.activations);
     const TensorView outgoing = take_activations(context, {rows_sent, width});
     const TensorView incoming = take_activations(context, {rows_received, width});
     const TensorView made = take_activations(context, {pairs_received, width});
     const TensorView results = take_activations(context, {rows * per_row, width});
+    const ConstTensorView sources = placed(context, sent.rows.data(), DType::i32, rows_sent);
     if (!is_dry) {
-        ops::gather_rows(context, x, {sent.rows.data(), DType::i32, {rows_sent}}, outgoing);
+        if (rows_sent > 0) ops::gather_rows(context, x, sources, outgoing);
         context.expert_ranks->exchange(
             context.stream, outgoing.data, sizes_of(sent.of_rank, &DispatchCounts::rows, row_bytes),
             incoming.data, sizes_of(received.of_rank, &DispatchCounts::rows, row_bytes));

@@ -2,7 +2,7 @@
 // and the results of each expert come back.
 //
 // What comes back is added as one rank adds it, in the order of the experts, so that no bit depends
-// on how many ranks there are. On host memory.
+// on how many ranks there are. The host chooses the experts and tells other ranks.
 #pragma once
 
 #include "kernels/context.h"

@@ -23,30 +23,15 @@ struct PlacedChoices {
 };
 
 PlacedChoices place(const Context& context, const TokensByExpert& sorted, int64_t chosen) {
-    const ComputeDevice device(context);
-    if (device.is_cpu()) {
-        return {ConstTensorView(sorted.rows, DType::i32, {chosen}),
-                ConstTensorView(sorted.weights, DType::f32, {chosen})};
-    }
-    const TensorView rows = take_values(context, DType::i32, {chosen});
-    const TensorView weights = take_values(context, DType::f32, {chosen});
-    if (context.is_dry_run()) return {rows, weights};
-    const auto count = static_cast<size_t>(chosen);
-    device.copy_in(context.stream, rows.data, sorted.rows, count * sizeof(int32_t));
-    device.copy_in(context.stream, weights.data, sorted.weights, count * sizeof(float));
-    return {rows, weights};
+    return {placed(context, sorted.rows, DType::i32, chosen),
+            placed(context, sorted.weights, DType::f32, chosen)};
 }
 
 // What the experts' results are weighted with where their inputs were.
 ConstTensorView ones(const Context& context, int64_t count) {
     float* const values = host_scratch(context).take_array<float>(static_cast<size_t>(count));
-    const ComputeDevice device(context);
     if (!context.is_dry_run()) std::fill_n(values, count, 1.0f);
-    if (device.is_cpu()) return {values, DType::f32, {count}};
-    const TensorView placed = take_values(context, DType::f32, {count});
-    if (context.is_dry_run()) return placed;
-    device.copy_in(context.stream, placed.data, values, static_cast<size_t>(count) * sizeof(float));
-    return placed;
+    return placed(context, values, DType::f32, count);
 }
 
 // Which of the sorted rows are an expert's.
@@ -142,23 +127,23 @@ void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
     const Choices choices = choose(context, *this, given, {0, tokens});
     const ScratchArena::Scope scope_of_input(*context.scratch);
     const TokensByExpert sorted = sort_by_expert(context, *this, tokens, choices);
-    const PlacedChoices placed = place(context, sorted, tokens * routing.experts_per_token);
+    const PlacedChoices chosen = place(context, sorted, tokens * routing.experts_per_token);
     const ConstTensorView out_weights =
-        weighs_inputs ? ones(context, tokens * routing.experts_per_token) : placed.weights;
+        weighs_inputs ? ones(context, tokens * routing.experts_per_token) : chosen.weights;
     if (how == ops::MatmulOutput::overwrite) clear(context, y);
     for (size_t expert = 0; expert < experts.size(); ++expert) {
         const auto [first, count] = rows_of(context, sorted, expert, tokens);
         if (count == 0 && !computes_all) continue;
         const ScratchArena::Scope scope(*context.scratch);
         const TensorView computed = take_activations(context, {count, x.dim(1)});
-        const ConstTensorView rows = placed.rows.rows(first, count);
+        const ConstTensorView rows = chosen.rows.rows(first, count);
         if (computes_all) {
             compute_all(context, experts[expert], x, rows, computed);
         } else {
             const TensorView gathered = take_activations(context, {count, x.dim(1)});
             ops::gather_rows(context, x, rows, gathered);
             if (weighs_inputs) {
-                ops::scale_rows(context, placed.weights.rows(first, count), gathered);
+                ops::scale_rows(context, chosen.weights.rows(first, count), gathered);
             }
             experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite, computed);
         }

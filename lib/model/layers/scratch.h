@@ -27,4 +27,16 @@ inline ScratchArena& host_scratch(const Context& context) {
     return context.host_scratch != nullptr ? *context.host_scratch : *context.scratch;
 }
 
+// `count` values of the host where ops read them: on a device a copy. Not read in a dry run.
+inline ConstTensorView placed(const Context& context, const void* host, DType dtype,
+                              int64_t count) {
+    const ComputeDevice device(context);
+    if (device.is_cpu()) return {host, dtype, {count}};
+    const TensorView copy = take_values(context, dtype, {count});
+    if (context.is_dry_run() || count == 0) return copy;
+    device.copy_in(context.stream, copy.data, host,
+                   static_cast<size_t>(count) * dtype_bytes(dtype));
+    return copy;
+}
+
 }  // namespace nvllm
