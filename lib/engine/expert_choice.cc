@@ -102,11 +102,7 @@ void share_out_experts(EngineMetadata& metadata, const ParallelOptions& parallel
     if (!parallel.experts) return;
     if (parallel.data > 1 && can_share(metadata, parallel, parallel.tensor * parallel.data)) {
         metadata.shares_experts = true;
-        if (parallel.pipeline == 1) return;
-        throw Error(ErrorKind::unavailable,
-                    "--enable-expert-parallel: the experts of several replicas are shared out "
-                    "where each replica has one stage so far: leave out --pipeline-parallel-size, "
-                    "or --data-parallel-size");
+        return;
     }
     if (parallel.tensor > 1) can_share(metadata, parallel, parallel.tensor);
 }

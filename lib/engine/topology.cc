@@ -55,7 +55,7 @@ Split make_split(const EngineMetadata& metadata, const TopologyRequest& request,
 }
 
 // With experts spread over the ranks of a tensor group, or, where there is one stage, over those of
-// all replicas.
+// all replicas: steps of replicas that share experts do not overlap in several.
 void add_spread_experts(const EngineConfig& config, const TopologyRequest& request,
                         int32_t replicas, std::vector<Split>& splits) {
     EngineConfig spread = config;
