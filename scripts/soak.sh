@@ -161,8 +161,9 @@ structured() {
 
 # Equal answers with proposed tokens under random settings, and 10,000 draws of each sampler setting.
 ranks() {
-    step "ranks over MPI: every family and scheme, and 20 kills"
+    step "ranks: every family and scheme over MPI, proposed tokens, and 20 kills"
     NVLLM_TEST_OVER_MPI=1 python3 -B tests/end_to_end/test_ranks.py
+    NVLLM_TEST_WITH_TENSOR_PARALLEL_SIZE=2 python3 -B tests/end_to_end/test_speculation.py
     NVLLM_TEST_KILLS=20 python3 -B tests/end_to_end/test_rank_recovery.py
 }
 

@@ -121,7 +121,8 @@ class Speculation(unittest.TestCase):
                 for index in range(8)]
         lines = "".join(json.dumps(request) + "\n" for request in made)
         expected = [answer["token_ids"] for answer in run_jsonl(made, model=DRAFT)]
-        tight = ("--kv-cache-memory-bytes", 2 * self.pool_bytes(768, DRAFT), "--max-model-len", "512")
+        ranks = int(os.environ.get("NVLLM_TEST_WITH_TENSOR_PARALLEL_SIZE", "1"))  # which share it
+        tight = ("--kv-cache-memory-bytes", ranks * 2 * self.pool_bytes(768, DRAFT), "--max-model-len", "512")
         for arguments in ((), ("--prefill-chunk-size", "5", "--block-size", "4"), (*tight, "--preemption-mode", "recompute"),
                           (*tight, "--preemption-mode", "swap", "--swap-space", "4MiB", "--isolation", "process"),
                           (*tight, "--defrag-threshold", "0.05")):
