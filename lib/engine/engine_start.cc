@@ -195,8 +195,12 @@ void check_device_stores(const ChosenDevice& device, const std::vector<CacheLayo
 // Ranks on devices exchange data by the collectives of the device's module.
 void check_ranks_compute(const ParallelOptions& parallel, const ChosenDevice& device) {
     if (device.is_cpu() || parallel.tensor * parallel.pipeline == 1) return;
-    const CollectivesTable& table = open_collectives(device.choice.module_path);
-    const CollectivesLibrary library = table.look();
+    CollectivesLibrary library;
+    try {
+        library = open_collectives(device.choice.module_path).look();
+    } catch (const Error& error) {
+        refuse_ranks(device, error.what());
+    }
     if (!library.fault.empty()) {
         refuse_ranks(device, fmt::format("{} is missing: {}", library.name, library.fault));
     }

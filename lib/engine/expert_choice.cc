@@ -26,9 +26,13 @@ namespace {
                             copies, ranks, experts, others, more));
 }
 
+bool places_experts(const ParallelOptions& parallel) {
+    return parallel.redundant_experts > 0 || !parallel.expert_load.empty();
+}
+
 // Nothing that was asked for is left out without a word.
 void check_asked(const ModelMetadata& model, const ParallelOptions& parallel) {
-    const bool places = parallel.redundant_experts > 0 || !parallel.expert_load.empty();
+    const bool places = places_experts(parallel);
     if (places && !parallel.experts) {
         throw Error(ErrorKind::usage,
                     "--expert-load and --num-redundant-experts say which ranks have which experts: "
@@ -66,7 +70,9 @@ std::vector<SlotsOfBlock> slots_of(const ModelMetadata& model, const ParallelOpt
     std::optional<std::vector<ExpertLoad>> loads;
     if (!parallel.expert_load.empty()) loads = read_expert_load(parallel.expert_load);
     std::vector<SlotsOfBlock> slots;
-    for (const ExpertCounts* layer : model.model->expert_counts()) {
+    const std::vector<const ExpertCounts*> layers = model.model->expert_counts();
+    if (loads) check_blocks(*loads, layers.size());
+    for (const ExpertCounts* layer : layers) {
         std::vector<int64_t> tokens(layer->chosen.size(), 1);
         if (loads) tokens = load_of_block(*loads, layer->block, tokens.size());
         const auto experts = static_cast<int32_t>(tokens.size());
@@ -85,7 +91,7 @@ std::vector<SlotsOfBlock> slots_of(const ModelMetadata& model, const ParallelOpt
 bool can_share(EngineMetadata& metadata, const ParallelOptions& parallel, int32_t ranks) {
     ModelLoadOptions options = metadata.options;
     options.part.experts = {0, ranks};
-    if (!parallel.expert_load.empty() || parallel.redundant_experts > 0) {
+    if (places_experts(parallel)) {
         options.part.expert_options.slots = slots_of(metadata.model, parallel, ranks);
     }
     ModelMetadata model = model_metadata(options);
@@ -100,11 +106,19 @@ bool can_share(EngineMetadata& metadata, const ParallelOptions& parallel, int32_
 void share_out_experts(EngineMetadata& metadata, const ParallelOptions& parallel) {
     check_asked(metadata.model, parallel);
     if (!parallel.experts) return;
-    if (parallel.data > 1 && can_share(metadata, parallel, parallel.tensor * parallel.data)) {
+    const auto can_share_among = [&](int32_t replicas) {
+        const int32_t ranks = parallel.tensor * replicas;
+        return ranks > 1 && can_share(metadata, parallel, ranks);
+    };
+    if (parallel.data > 1 && can_share_among(parallel.data)) {
         metadata.shares_experts = true;
         return;
     }
-    if (parallel.tensor > 1) can_share(metadata, parallel, parallel.tensor);
+    if (can_share_among(1) || !places_experts(parallel)) return;
+    throw Error(ErrorKind::usage,
+                "--expert-load and --num-redundant-experts: no layer of the model has experts that "
+                "the ranks can have as many of each; use other numbers of ranks "
+                "(--tensor-parallel-size, --data-parallel-size), or leave these options out");
 }
 
 }  // namespace nvllm

@@ -63,6 +63,12 @@ MachineMeasurement measure_machine(const EngineConfig& config, DType dtype, uint
         throw Error(ErrorKind::usage,
                     "ranks that sum are measured: use --tensor-parallel-size, 2 or more, alone");
     }
+    if (config.compute.device != "auto" && config.compute.device != "cpu") {
+        throw Error(ErrorKind::usage,
+                    fmt::format("--device {}: ranks are measured on the CPU alone so far: use "
+                                "--device cpu, or leave it out",
+                                config.compute.device));
+    }
     RankProbe probe;
     probe.ranks.sizes.tensor = parallel.tensor;
     probe.placement = engine_placement(config);
@@ -84,7 +90,6 @@ MachineMeasurement measure_machine(const EngineConfig& config, DType dtype, uint
     ranks.clear();
     launcher->bury(true, "");
     MachineSpec& machine = measured.machine;
-    machine.name = "measured";
     machine.read_bytes_per_s = least(measured.ranks, &RankRates::read_bytes_per_s);
     machine.operations_per_s = least(measured.ranks, &RankRates::operations_per_s);
     machine.memory_bytes = least(measured.ranks, &RankRates::memory_bytes);

@@ -18,8 +18,8 @@ struct MachineMeasurement {
 
 // Starts the ranks that the options ask for, without a model, and has them measure together. The
 // machine's rates are those of the slowest rank; one link is within hosts and between them.
-// Throws usage where there is one rank or a pipeline, what rank_launcher() throws, and a rank's
-// fault.
+// Throws usage where there is one rank, a pipeline or a device, what rank_launcher() throws, and a
+// rank's fault.
 MachineMeasurement measure_machine(const EngineConfig& config, DType dtype, uint64_t weight_bytes);
 
 // The link by which so many ranks would take that long, as step_cost() has it: 2 latencies, and

@@ -100,7 +100,6 @@ MachineSpec machine_named(const std::string& name_or_file) {
 
 nlohmann::ordered_json machine_json(const MachineSpec& machine) {
     return {{"schema", kSchema},
-            {"name", machine.name},
             {"read_gb_per_s", machine.read_bytes_per_s / 1e9},
             {"tera_operations", machine.operations_per_s / 1e12},
             {"memory_bytes", machine.memory_bytes},

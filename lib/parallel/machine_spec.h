@@ -1,8 +1,8 @@
 // The rates of a machine: published ones of the field's, or measured ones in a file.
 //
-// JSON: {"schema": "nanovllm.machine/1", "name", "read_gb_per_s", "tera_operations",
+// JSON: {"schema": "nanovllm.machine/1", "read_gb_per_s", "tera_operations",
 // "memory_bytes", "devices_per_host", "activation_bytes", "link": {"gb_per_s", "us"}, "network":
-// alike}; further keys are not read.
+// alike}; further keys are not read. The name is the file's.
 #pragma once
 
 #include <cstdint>

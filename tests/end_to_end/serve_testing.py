@@ -3,6 +3,7 @@ that every test ends with. Shared by the end-to-end tests of the server."""
 
 import base64
 import collections
+import concurrent.futures
 import hashlib
 import http.client
 import json
@@ -20,6 +21,16 @@ from programs import BIN, DEMO, TIMEOUT_S, environment, wait_until
 SERVE = str(BIN / "nvllm-serve")
 CANARY = {"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0}
 JSON_HEADERS = {"Content-Type": "application/json"}
+
+
+def texts_at_once(server, prompts, max_tokens=80):
+    """The streamed texts of all prompts at once; whatever goes wrong is raised."""
+    def one(prompt):
+        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+        return joined_text(server.stream("/v1/completions", body))
+
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+        return list(pool.map(one, prompts))
 
 
 class Answer:

@@ -12,7 +12,7 @@ import unittest
 
 from family_testing import FAMILIES, context_of
 from programs import DEMO, environment, run, run_jsonl, wait_until
-from serve_testing import Server, joined_text
+from serve_testing import Server, texts_at_once
 from test_device import CUDA, MODULES, ids, not_sanitized, requests, with_cuda
 from test_ranks import pipeline, tensor, text_config
 from test_replicas import workers_of
@@ -76,20 +76,18 @@ class DeviceRanks(unittest.TestCase):
         """All ranks are threads of it, and start again with it."""
         prompts = [[5 + i, 9, 20 + i] for i in range(4)]
         with Server("--tokenizer", DEMO, "--device", CUDA, *tensor(2), model=FAMILIES / "llama", env=DEVICES) as server:
-            def texts():
-                def one(prompt):
-                    body = {"prompt": prompt, "max_tokens": 60, "temperature": 0, "ignore_eos": True}
-                    return joined_text(server.stream("/v1/completions", body))
-                with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-                    return list(pool.map(one, prompts))
-
-            undisturbed = texts()
+            undisturbed = texts_at_once(server, prompts)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                disturbed = pool.submit(texts)
+                disturbed = pool.submit(texts_at_once, server, prompts)
                 (worker,) = wait_until(lambda: server.status()["requests"]["running"] > 0 and workers_of(server), what="a worker at work")
                 os.kill(worker, signal.SIGKILL)
                 self.assertEqual(disturbed.result(), undisturbed)
             self.assertNotEqual(workers_of(server), [worker])
+
+    def test_a_module_without_operations_between_ranks(self):
+        done = run("-m", DEMO, "-p", "x", "--device", "example", *tensor(2), check=False, env=DEVICES)
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertIn("use --device cpu", done.stderr)
 
     def refused(self, code, words, *arguments):
         done = run("-m", FAMILIES / "qwen3_moe", "-p", "x", "--device", CUDA, *arguments, check=False, env=DEVICES)

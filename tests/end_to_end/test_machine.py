@@ -72,6 +72,8 @@ class Machine(unittest.TestCase):
     def test_what_cannot_be_measured(self):
         for arguments in ((), tensor(2) + ("--pipeline-parallel-size", "2")):
             self.assertIn("--tensor-parallel-size", program("nvllm-bench", "machine", *arguments, *SMALL, code=64).stderr)
+        self.assertIn("--device", program("nvllm-bench", "machine", *tensor(2), *SMALL, "--device", "cuda", code=64).stderr)
+        self.assertIn("--devices", program("nvllm-inspect", "topology", *tensor(2), code=64).stderr)
         self.assertIn("known names", program("nvllm-inspect", "topology", "--machine", "h101", code=64).stderr)
 
 

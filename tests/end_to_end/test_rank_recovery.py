@@ -13,8 +13,7 @@ import tempfile
 import time
 import unittest
 
-from programs import environment
-from serve_testing import Server, joined_text, wait_until
+from serve_testing import Server, texts_at_once, wait_until
 
 IS_SANITIZED = bool(os.environ.get("NVLLM_SANITIZED"))
 NUM_STREAMS = 16 if IS_SANITIZED else 32
@@ -23,14 +22,8 @@ PROMPTS = [f"Once upon a time number {i} there was" for i in range(NUM_STREAMS)]
 RANKS = ("--tensor-parallel-size", "2", "--distributed-executor-backend", "mpi")
 
 
-def stream_texts(server, max_tokens=80):
-    """The streamed texts of all prompts at once; whatever goes wrong is raised."""
-    def one(prompt):
-        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
-        return joined_text(server.stream("/v1/completions", body))
-
-    with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
-        return list(pool.map(one, PROMPTS))
+def stream_texts(server):
+    return texts_at_once(server, PROMPTS)
 
 
 def ranks_of(server):

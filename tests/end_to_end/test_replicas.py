@@ -12,7 +12,7 @@ import unittest
 
 from family_testing import FAMILIES
 from programs import BIN, DEMO, environment, run, run_jsonl, wait_until
-from serve_testing import Server, joined_text
+from serve_testing import Server, texts_at_once
 from test_equality import essence, requests
 from test_rank_recovery import is_below
 from test_ranks import BOUND, MPI, UNDIVIDED, difference, folders, pipeline, tensor, text_config
@@ -224,19 +224,11 @@ class Lost(unittest.TestCase):
     """Workers that are lost cost their requests a pause; those of other replicas nothing, unless they share experts."""
 
     def hurt(self, server, prompts, times, workers):
-        def texts():
-            def one(prompt):
-                body = {"prompt": prompt, "max_tokens": 80, "temperature": 0, "ignore_eos": True}
-                return joined_text(server.stream("/v1/completions", body))
-
-            with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-                return list(pool.map(one, prompts))
-
-        undisturbed = texts()
+        undisturbed = texts_at_once(server, prompts)
         generator = random.Random(2)
         for _ in range(times):
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                running = pool.submit(texts)
+                running = pool.submit(texts_at_once, server, prompts)
                 wait_until(lambda: server.status()["requests"]["running"] > 4 or running.done())
                 os.kill(generator.choice(workers_of(server)), signal.SIGKILL)
                 self.assertEqual(running.result(), undisturbed)

@@ -202,6 +202,14 @@ Json json_of(const std::vector<Split>& splits, const TopologyRequest& request,
             {"splits", list}};
 }
 
+void check_undivided(const ParallelOptions& parallel) {
+    if (parallel.tensor * parallel.pipeline * parallel.data == 1 && !parallel.experts) return;
+    throw Error(ErrorKind::usage,
+                "topology tries every way to divide a model among --devices: leave out "
+                "--tensor-parallel-size, --pipeline-parallel-size, --data-parallel-size and "
+                "--enable-expert-parallel");
+}
+
 int inspect_topology(const Invocation& invocation) {
     TopologyOptions own;
     EngineConfig config;
@@ -211,6 +219,7 @@ int inspect_topology(const Invocation& invocation) {
     options.add(own_list, own);
     options.add(engine_list, config);
     if (answered(invocation, options)) return 0;
+    check_undivided(config.compute.parallel);
     config.model.name = named_or_bundled_model(config.model.name);
     const TopologyRequest request{own.devices, machine_of(own), {own.sequences, own.context}};
     const std::vector<Split> splits = possible_splits(config, request);

@@ -51,6 +51,14 @@ std::vector<ExpertLoad> read_expert_load(const std::filesystem::path& file) {
     return loads;
 }
 
+void check_blocks(const std::vector<ExpertLoad>& loads, size_t blocks) {
+    if (loads.size() == blocks) return;
+    throw Error(ErrorKind::bad_data,
+                fmt::format("--expert-load: the file is of {} blocks, and {} of the model have "
+                            "experts; the file is of another model",
+                            loads.size(), blocks));
+}
+
 std::vector<int64_t> load_of_block(const std::vector<ExpertLoad>& loads, const std::string& block,
                                    size_t experts) {
     const auto found = std::ranges::find(loads, block, &ExpertLoad::block);

@@ -17,7 +17,9 @@ namespace nvllm {
 // Throws not_found, io or bad_data.
 std::vector<ExpertLoad> read_expert_load(const std::filesystem::path& file);
 
-// The tokens of a block's experts. Throws bad_data where the file is of another model.
+// Both throw bad_data where the file is of another model: that has not `blocks` blocks with
+// experts, or not so many experts in one. load_of_block(): the tokens of a block's experts.
+void check_blocks(const std::vector<ExpertLoad>& loads, size_t blocks);
 std::vector<int64_t> load_of_block(const std::vector<ExpertLoad>& loads, const std::string& block,
                                    size_t experts);
 

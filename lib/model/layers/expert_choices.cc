@@ -2,7 +2,9 @@
 #include "lib/model/layers/expert_choices.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
+#include <vector>
 
 #include "kernels/host/thread_pool.h"
 #include "lib/model/layers/scratch.h"
@@ -24,6 +26,32 @@ TensorView logits_for_host(const Context& context, const MoeMlp& layer, const Co
     device.copy_out(context.stream, copy, logits.data, count * sizeof(float));
     device.synchronize(context.stream);
     return {copy, DType::f32, {x.dim(0), num_experts}};
+}
+
+int64_t capacity(const MoeMlp& layer, int64_t tokens) {
+    const auto chosen = static_cast<double>(tokens * layer.routing.experts_per_token);
+    return static_cast<int64_t>(
+        std::ceil(layer.capacity_factor * chosen / static_cast<double>(layer.num_experts())));
+}
+
+// Complements the experts of choices that are dropped.
+void drop_beyond(int64_t capacity, const MoeMlp& layer, int64_t tokens, const Choices& choices) {
+    const int64_t per_token = layer.routing.experts_per_token;
+    std::vector<int64_t> taken(static_cast<size_t>(layer.num_experts()));
+    for (int64_t choice = 0; choice < per_token; ++choice) {
+        for (int64_t token = 0; token < tokens; ++token) {
+            int32_t& expert = choices.experts[token * per_token + choice];
+            if (++taken[static_cast<size_t>(expert)] > capacity) expert = ~expert;
+        }
+    }
+}
+
+void count(std::span<const int32_t> experts, ExpertCounts& counts) {
+    for (const int32_t expert : experts) {
+        const bool is_dropped = expert < 0;
+        counts.dropped += is_dropped;
+        ++counts.chosen[static_cast<size_t>(is_dropped ? ~expert : expert)];
+    }
 }
 
 }  // namespace
@@ -66,39 +94,6 @@ Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView
     return choices;
 }
 
-namespace {
-
-int64_t capacity(const MoeMlp& layer, int64_t tokens) {
-    const auto chosen = static_cast<double>(tokens * layer.routing.experts_per_token);
-    return static_cast<int64_t>(
-        std::ceil(layer.capacity_factor * chosen / static_cast<double>(layer.num_experts())));
-}
-
-void drop_beyond(int64_t capacity, const MoeMlp& layer, int64_t tokens, const Choices& choices) {
-    const int64_t per_token = layer.routing.experts_per_token;
-    std::vector<int64_t> taken(static_cast<size_t>(layer.num_experts()));
-    for (int64_t choice = 0; choice < per_token; ++choice) {
-        for (int64_t token = 0; token < tokens; ++token) {
-            int32_t& expert = choices.experts[token * per_token + choice];
-            if (++taken[static_cast<size_t>(expert)] > capacity) expert = ~expert;
-        }
-    }
-}
-
-// Of dropped ones only that they were is left.
-void count(const MoeMlp& layer, int64_t choices, int32_t* experts) {
-    for (int64_t i = 0; i < choices; ++i) {
-        const bool is_dropped = experts[i] < 0;
-        if (layer.counts != nullptr) {
-            layer.counts->dropped += is_dropped;
-            ++layer.counts->chosen[static_cast<size_t>(is_dropped ? ~experts[i] : experts[i])];
-        }
-        if (is_dropped) experts[i] = -1;
-    }
-}
-
-}  // namespace
-
 // With a capacity the rows of other ranks count as well.
 Choices choose(const Context& context, const MoeMlp& layer, const ConstTensorView& x,
                const RankSlice& own) {
@@ -111,7 +106,9 @@ Choices choose(const Context& context, const MoeMlp& layer, const ConstTensorVie
         choices.experts += own.first * per_token;
         choices.weights += own.first * per_token;
     }
-    count(layer, own.count * per_token, choices.experts);
+    if (layer.counts != nullptr) {
+        count({choices.experts, static_cast<size_t>(own.count * per_token)}, *layer.counts);
+    }
     return choices;
 }
 

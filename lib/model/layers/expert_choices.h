@@ -33,12 +33,12 @@ TensorView router_logits(const Context& context, const MoeMlp& layer, const Cons
 // Of x [tokens, hidden], on the host's scratch; without values in a dry run.
 Choices route(const Context& context, const MoeMlp& layer, const ConstTensorView& x);
 
-// The choices of the rows `own`, of all of x: those that no expert has room for are -1. They are
-// counted where the layer counts.
+// The choices of the rows `own`, of all of x: those that no expert has room for are
+// negative: the complement of the expert. They are counted where the layer counts.
 Choices choose(const Context& context, const MoeMlp& layer, const ConstTensorView& x,
                const RankSlice& own);
 
-// A counting sort of the choices by expert, alike; without those that are -1.
+// A counting sort of the choices by expert, alike; without negative ones.
 TokensByExpert sort_by_expert(const Context& context, const MoeMlp& layer, int64_t tokens,
                               const Choices& choices);
 
