@@ -83,6 +83,8 @@ class ScratchArena {
     bool is_of_dry_run_ = false;
 };
 
+struct LoraBatch;  // of models: lib/model/lora/lora_batch.h
+
 struct Context {
     Device device;
     void* stream = nullptr;           // of the device; unused on the CPU
@@ -94,6 +96,8 @@ struct Context {
     DType activations = DType::f32;
     // Host memory beside a device's scratch; null on the CPU, where `scratch` is.
     ScratchArena* host_scratch = nullptr;
+    // The adapters that rows of the step have; null: none has one.
+    const LoraBatch* lora = nullptr;
     // The ranks that compute each layer together; null: this one alone.
     const RankGroup* tensor_ranks = nullptr;
     // The ranks that have a layer's experts among them, in their order; null: this one has all.

@@ -13,6 +13,7 @@
 #include "kernels/ops/kv_cache.h"
 #include "kernels/ops/linalg.h"
 #include "kernels/ops/linear_attention.h"
+#include "kernels/ops/lora.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_quantized.h"
 #include "kernels/ops/moe.h"
@@ -60,6 +61,11 @@
     X(l2_norm)                                                                 \
     X(state_gates)                                                             \
     X(linear_attention)                                                        \
+    /* Without them adapters are refused. */                                   \
+    X(lora_shrink)                                                             \
+    X(lora_expand)                                                             \
+    X(lora_expert_slots)                                                       \
+    X(lora_select)                                                             \
     /* Without it ranks do not share rows that are rounded by their values. */ \
     X(row_maxima)                                                              \
     /* Without it the host makes random weights and copies them. */            \

@@ -148,6 +148,30 @@ inline void scale_rows(Operands& given) {
     ops::scale_rows(given.context(), given.zeros(DType::f32, {kTokens}),
                     given.activations({kTokens, kWidth}));
 }
+// Rows of no adapter: what is taken does not depend on it.
+inline void lora_shrink(Operands& given) {
+    static const ops::LoraPair no_pairs[3];
+    ops::lora_shrink(given.context(), given.activations({kTokens, kWidth}),
+                     given.zeros(DType::i32, {kTokens}),
+                     {.pairs = no_pairs, .slots = 3, .parts = 1, .max_rank = 4},
+                     given.zeros(DType::f32, {kTokens, 1, 4}));
+}
+inline void lora_expand(Operands& given) {
+    static const ops::LoraPair no_pairs[3];
+    ops::lora_expand(given.context(), given.zeros(DType::f32, {kTokens, 1, 4}),
+                     given.zeros(DType::i32, {kTokens}),
+                     {.pairs = no_pairs, .slots = 3, .parts = 1, .max_rank = 4},
+                     given.activations({kTokens, kWidth}));
+}
+inline void lora_expert_slots(Operands& given) {
+    ops::lora_expert_slots(given.context(), given.zeros(DType::i32, {kTokens}),
+                           given.zeros(DType::i32, {kTokens, 2}), given.ascending(kChoices),
+                           kExperts, given.zeros(DType::i32, {kChoices}));
+}
+inline void lora_select(Operands& given) {
+    ops::lora_select(given.context(), given.activations({kTokens, kWidth}),
+                     given.zeros(DType::i32, {kTokens}), 1, given.activations({kTokens, kWidth}));
+}
 inline void row_maxima(Operands& given) {
     ops::row_maxima(given.context(), given.activations({kTokens, kWidth}),
                     given.zeros(DType::f32, {kTokens}));

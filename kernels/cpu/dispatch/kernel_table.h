@@ -4,6 +4,7 @@
 #include "kernels/cpu/attention/attention_kernels.h"
 #include "kernels/cpu/attention/attention_matmuls.h"
 #include "kernels/cpu/linear_attention/linear_attention_kernels.h"
+#include "kernels/cpu/lora_kernels.h"
 #include "kernels/cpu/matmul/matmul_kernels.h"
 #include "kernels/cpu/quantized/quantized_kernels.h"
 #include "kernels/cpu/row_kernels.h"
@@ -25,6 +26,7 @@ Kernels kernel_table() {
     using Rows = RowKernels<S>;
     using Attention = AttentionKernels<S>;
     using Linear = LinearAttentionKernels<S>;
+    using Lora = LoraKernels<S>;
     using Kind = ActivationKind;
     using B = BFloat16;
     using H = Float16;
@@ -57,6 +59,8 @@ Kernels kernel_table() {
         .l2_norm = Linear::l2_norm,
         .conv_row = Linear::conv_row,
         .linear_attention = Linear::linear_attention,
+        .lora_dots = {Lora::template dots<float>, Lora::template dots<B>, Lora::template dots<H>},
+        .lora_sums = {Lora::template sums<float>, Lora::template sums<B>, Lora::template sums<H>},
         .rope = Rows::rope,
         .matmul = {matmul_row<S, float>(), matmul_row<S, B>(), matmul_row<S, H>()},
         .quantized = quantized_kernels<C>(),

@@ -303,6 +303,29 @@ struct LinearAttentionColumns {
     int64_t out_stride;
 };
 
+// Rows of x by rows of one adapter's A: out[i][r] = scale * x[i] · a[r].
+struct LoraDots {
+    const float* const* x;  // [rows], of `in` values each
+    int64_t rows;
+    const void* a;  // [ranks, in]
+    int64_t ranks;
+    int64_t in;
+    float scale;
+    float* const* out;  // [rows], of `ranks` values each
+};
+
+// y[i][o] += bias[o] + sum over r of inner[i][r] * b[r][o], r ascending.
+struct LoraSums {
+    const float* const* inner;  // [rows], of `ranks` values each
+    int64_t rows;
+    const void* b;  // [ranks, columns], rows b_stride values apart
+    int64_t b_stride;
+    int64_t ranks;
+    const float* bias;  // [columns]; null: none
+    int64_t columns;
+    float* const* y;  // [rows], of `columns` values each
+};
+
 struct Kernels {
     // Rows of values: out = x * scale in float32, and x rounded to nearest even.
     void (*upcast[kNumFloatTypes])(const void* x, float scale, float* out, int64_t count);
@@ -335,6 +358,10 @@ struct Kernels {
     void (*conv_row)(const float* const* rows, const float* weight, const float* bias, int64_t taps,
                      float* out, int64_t count);
     void (*linear_attention)(const LinearAttentionColumns& columns);
+
+    // By FloatType of the adapter.
+    void (*lora_dots[kNumFloatTypes])(const LoraDots& dots);
+    void (*lora_sums[kNumFloatTypes])(const LoraSums& sums);
 
     // Rotates pairs (i, i + half) of one head.
     void (*rope)(const float* cosines, const float* sines, float* x, int64_t half);

@@ -1,0 +1,121 @@
+// Products of few rows with the matrices of one adapter.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/simd/kernels.h"
+
+namespace nvllm::cpu {
+
+template <class S>
+struct LoraKernels {
+    using F = typename S::F;
+    static constexpr int64_t L = S::lanes;
+
+    // Sums of one row and one rank are made in one order, however many are made at once.
+    template <typename T>
+    static void dots(const LoraDots& given) {
+        int64_t row = 0;
+        for (; row + 4 <= given.rows; row += 4) dots_of_rows<T, 4, L == 16 ? 4 : 2>(given, row);
+        for (; row < given.rows; ++row) dots_of_rows<T, 1, 8>(given, row);
+    }
+
+    template <typename T>
+    static void sums(const LoraSums& given) {
+        int64_t row = 0;
+        for (; row + 4 <= given.rows; row += 4) sums_of_rows<T, 4, 2>(given, row);
+        for (; row < given.rows; ++row) sums_of_rows<T, 1, 4>(given, row);
+    }
+
+  private:
+    struct Whole {};
+    template <typename T>
+    static F load(const T* p, Whole) {
+        return S::load(p);
+    }
+    template <typename T>
+    static F load(const T* p, int64_t count) {
+        return S::load(p, count);
+    }
+    static void store(float* p, F x, Whole) { S::store(p, x); }
+    static void store(float* p, F x, int64_t count) { S::store(p, x, count); }
+
+    template <typename T, int rows, int ranks>
+    static void dots_of_rows(const LoraDots& given, int64_t row) {
+        int64_t rank = 0;
+        for (; rank + ranks <= given.ranks; rank += ranks)
+            dots_of<T, rows, ranks>(given, row, rank);
+        for (; rank < given.ranks; ++rank) dots_of<T, rows, 1>(given, row, rank);
+    }
+
+    template <typename T, int rows, int ranks>
+    static void dots_of(const LoraDots& given, int64_t row, int64_t rank) {
+        const T* const a = static_cast<const T*>(given.a) + rank * given.in;
+        const float* const* const x = given.x + row;
+        F totals[rows][ranks];
+        for (auto& of_row : totals) {
+            for (F& total : of_row) total = S::zero();
+        }
+        const auto add = [&](int64_t k, auto n) {
+            F factors[rows];
+            for (int i = 0; i < rows; ++i) factors[i] = load(x[i] + k, n);
+            for (int j = 0; j < ranks; ++j) {
+                const F weights = load(a + j * given.in + k, n);
+                for (int i = 0; i < rows; ++i) {
+                    totals[i][j] = S::fma(factors[i], weights, totals[i][j]);
+                }
+            }
+        };
+        int64_t k = 0;
+        for (; k + L <= given.in; k += L) add(k, Whole{});
+        if (k < given.in) add(k, given.in - k);
+        for (int i = 0; i < rows; ++i) {
+            for (int j = 0; j < ranks; ++j) {
+                given.out[row + i][rank + j] = given.scale * S::reduce_add(totals[i][j]);
+            }
+        }
+    }
+
+    template <typename T, int rows, int vectors>
+    static void sums_of_rows(const LoraSums& given, int64_t row) {
+        int64_t column = 0;
+        for (; column + vectors * L <= given.columns; column += vectors * L) {
+            sums_of<T, rows, vectors>(given, row, column, Whole{});
+        }
+        for (; column + L <= given.columns; column += L) {
+            sums_of<T, rows, 1>(given, row, column, Whole{});
+        }
+        if (column < given.columns) {
+            sums_of<T, rows, 1>(given, row, column, given.columns - column);
+        }
+    }
+
+    template <typename T, int rows, int vectors, typename Count>
+    static void sums_of(const LoraSums& given, int64_t row, int64_t column, Count n) {
+        const T* const b = static_cast<const T*>(given.b) + column;
+        F totals[rows][vectors];
+        for (int v = 0; v < vectors; ++v) {
+            const F first =
+                given.bias == nullptr ? S::zero() : load(given.bias + column + v * L, n);
+            for (int i = 0; i < rows; ++i) totals[i][v] = first;
+        }
+        for (int64_t rank = 0; rank < given.ranks; ++rank) {
+            F factors[rows];
+            for (int i = 0; i < rows; ++i) factors[i] = S::set(given.inner[row + i][rank]);
+            for (int v = 0; v < vectors; ++v) {
+                const F weights = load(b + rank * given.b_stride + v * L, n);
+                for (int i = 0; i < rows; ++i) {
+                    totals[i][v] = S::fma(factors[i], weights, totals[i][v]);
+                }
+            }
+        }
+        for (int i = 0; i < rows; ++i) {
+            float* const y = given.y[row + i] + column;
+            for (int v = 0; v < vectors; ++v) {
+                store(y + v * L, S::add(load(y + v * L, n), totals[i][v]), n);
+            }
+        }
+    }
+};
+
+}  // namespace nvllm::cpu
