@@ -132,9 +132,8 @@ std::string why_no_model_folder(const fs::path& directory) {
     const std::vector<std::string> names = names_in(directory);
     if (names.empty()) return "is empty, without a config.json: " + std::string(kFetch);
     if (has(directory, "adapter_config.json")) {
-        return "holds a LoRA adapter (adapter_config.json) and no model; adapters are not "
-               "supported yet: merge it into its base model (merge_and_unload of peft) and give "
-               "that folder";
+        return "holds a LoRA adapter (adapter_config.json) and no model: give its base model, and "
+               "the adapter as --lora-modules NAME=FOLDER";
     }
     if (has(directory, "model_index.json")) {
         return "holds a pipeline of diffusers (model_index.json), and no model that writes text";

@@ -182,6 +182,12 @@ fs::path resolve_model_directory(const std::string& model) {
     return resolve_model_directory(model, hub_cache_directory());
 }
 
+fs::path resolve_adapter_directory(const std::string& adapter) {
+    std::error_code ignored;
+    if (fs::is_directory(adapter, ignored)) return adapter;
+    return resolve_model_directory(adapter);
+}
+
 fs::path resolve_model_directory(const std::string& model, const fs::path& cache) {
     std::error_code ignored;
     if (fs::is_directory(model, ignored)) return model;

@@ -18,6 +18,9 @@ std::filesystem::path resolve_model_directory(const std::string& model,
 // The same with hub_cache_directory().
 std::filesystem::path resolve_model_directory(const std::string& model);
 
+// The same of an adapter: any folder that is there.
+std::filesystem::path resolve_adapter_directory(const std::string& adapter);
+
 // The cache folder that the environment chooses: HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else
 // HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub; empty when there
 // is no home either.

@@ -101,12 +101,12 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
     return found != header_.entries.end() && found->name == name ? &*found : nullptr;
 }
 
-ConstTensorView SafetensorsFile::view(const SafetensorsEntry& entry) const {
+ConstTensorView safetensors_view(const SafetensorsEntry& entry, std::span<const std::byte> file,
+                                 const std::string& file_name) {
     if (entry.rank > kMaxRank) {
-        throw Error(
-            ErrorKind::bad_data,
-            fmt::format("{}: tensor {} is {}; at most {} axes are supported", path().string(),
-                        quoted_for_message(entry.name), entry.describe(), kMaxRank));
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: tensor {} is {}; at most {} axes are supported", file_name,
+                                quoted_for_message(entry.name), entry.describe(), kMaxRank));
     }
     ViewLayout layout;
     layout.dtype = entry.dtype;
@@ -118,7 +118,7 @@ ConstTensorView SafetensorsFile::view(const SafetensorsEntry& entry) const {
         // An empty tensor may have any other dimensions; their product means nothing then.
         if (__builtin_mul_overflow(stride, entry.shape[axis], &stride)) stride = 0;
     }
-    return {file_.bytes().data() + entry.begin, layout};
+    return {file.data() + entry.begin, layout};
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,

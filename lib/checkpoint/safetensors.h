@@ -48,6 +48,11 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
                                            const std::string& file_name);
 
+// A tensor's bytes in its whole file's, as they lie, possibly at an odd address. Throws bad_data
+// that names the file when its rank is above kMaxRank.
+ConstTensorView safetensors_view(const SafetensorsEntry& entry, std::span<const std::byte> file,
+                                 const std::string& file_name);
+
 // A mapped file. Immutable and thread-safe; views point into the mapping and need the file to stay
 // alive.
 class SafetensorsFile {
@@ -62,9 +67,10 @@ class SafetensorsFile {
 
     // Null when there is no tensor of this name.
     const SafetensorsEntry* find(std::string_view name) const;
-    // The tensor's bytes as they lie, possibly at an odd address. Throws bad_data when its rank is
-    // above kMaxRank.
-    ConstTensorView view(const SafetensorsEntry& entry) const;
+    // As safetensors_view().
+    ConstTensorView view(const SafetensorsEntry& entry) const {
+        return safetensors_view(entry, file_.bytes(), path().string());
+    }
 
   private:
     MappedFile file_;

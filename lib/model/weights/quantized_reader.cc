@@ -9,24 +9,20 @@
 #include "kernels/error.h"
 #include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/sparse_bitmask.h"
+#include "lib/tensor/element.h"
 
 namespace nvllm {
 namespace {
 
+// Of scales.
 float value_at(const ConstTensorView& view, int64_t i) {
     switch (view.dtype) {
-        case DType::f32:
-            return view.as<float>()[i];
-        case DType::bf16:
-            return static_cast<float>(view.as<BFloat16>()[i]);
-        case DType::f16:
-            return static_cast<float>(view.as<Float16>()[i]);
         case DType::f8_e4m3:
             return from_float8(view.as<uint8_t>()[i]);
         case DType::u8:
             return from_exponent(view.as<uint8_t>()[i]);
         default:
-            NVLLM_CHECK(false, "scales are floats or exponents");
+            return float_at(view, i);
     }
 }
 
