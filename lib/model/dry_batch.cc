@@ -11,10 +11,11 @@ constexpr int64_t kBlockSize = 16;
 
 }  // namespace
 
-DryBatch::DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, int64_t tokens)
+DryBatch::DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, const Context& context,
+                   int64_t tokens)
     : dry_(dry), kv_(num_cached_layers(groups)) {
     for (const CacheLayout& group : groups) add(group, tokens);
-    batch_.context = &dry.context();
+    batch_.context = &context;
     batch_.token_ids = dry.view(DType::i32, {tokens});
     batch_.rows.positions = dry.view(DType::i32, {tokens});
     batch_.query_start_loc = dry.view(DType::i32, {tokens + 1});

@@ -13,8 +13,11 @@ namespace nvllm {
 // Sequences of one token each, of which there cannot be more.
 class DryBatch {
   public:
-    // `dry` outlives it.
-    DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, int64_t tokens);
+    // `dry` outlives it, and `context`, which is that of the dry run.
+    DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, const Context& context,
+             int64_t tokens);
+    DryBatch(std::span<const CacheLayout> groups, const DryRun& dry, int64_t tokens)
+        : DryBatch(groups, dry, dry.context(), tokens) {}
     DryBatch(const DryBatch&) = delete;
     DryBatch& operator=(const DryBatch&) = delete;
 

@@ -8,6 +8,7 @@
 #include "kernels/ops/elementwise.h"
 #include "lib/model/layers/copy_rows.h"
 #include "lib/model/layers/scratch.h"
+#include "lib/model/lora/lora_batch.h"
 
 namespace nvllm {
 
@@ -81,11 +82,23 @@ TensorView run_blocks(Model& model, const ForwardContext& batch) {
     return hidden;
 }
 
+TensorView head_of_rows(Model& model, const ForwardContext& batch, const ConstTensorView& hidden,
+                        const ConstTensorView& adapters) {
+    if (batch.context->lora == nullptr) return model.head(batch, hidden);
+    LoraBatch of_rows = *batch.context->lora;
+    of_rows.slots = adapters;
+    Context context = *batch.context;
+    context.lora = &of_rows;
+    ForwardContext rows = batch;
+    rows.context = &context;
+    return model.head(rows, hidden);
+}
+
 TensorView run_head(Model& model, const ForwardContext& batch, const TensorView& hidden,
-                    const ConstTensorView& indices) {
+                    const ConstTensorView& indices, const ConstTensorView& adapters) {
     const TensorView wanted = take_activations(*batch.context, {indices.dim(0), hidden.dim(1)});
     ops::gather_rows(*batch.context, hidden, indices, wanted);
-    return model.head(batch, wanted);
+    return head_of_rows(model, batch, wanted, adapters);
 }
 
 }  // namespace nvllm

@@ -11,8 +11,12 @@ namespace nvllm {
 // norm, as transformers counts it. REQUIRES: its layers are within those of the model.
 TensorView run_blocks(Model& model, const ForwardContext& batch);
 
-// Logits float32 [rows, vocab] of the hidden states at `indices`, int32 [rows]; in scratch.
+// Logits float32 [rows, vocab] of hidden states; in scratch. `adapters`: the slot of each of these
+// rows, as ops::LoraBatch has them; where the context has adapters.
+TensorView head_of_rows(Model& model, const ForwardContext& batch, const ConstTensorView& hidden,
+                        const ConstTensorView& adapters);
+// The same of the hidden states at `indices`, int32 [rows].
 TensorView run_head(Model& model, const ForwardContext& batch, const TensorView& hidden,
-                    const ConstTensorView& indices);
+                    const ConstTensorView& indices, const ConstTensorView& adapters = {});
 
 }  // namespace nvllm

@@ -146,6 +146,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options, uint64_t* rea
         DummySource source(options.seed, dtype, *options.threads, device);
         source.set_quantization(quantization);
         source.set_part(options.part);
+        source.set_lora_targets(options.lora_targets);
         std::unique_ptr<Model> model = family->make(config, source, settings);
         source.finish();
         return model;
@@ -155,6 +156,7 @@ std::unique_ptr<Model> load_model(const ModelLoadOptions& options, uint64_t* rea
         *options.threads, CheckpointUse::values, device);
     source.set_quantization(quantization);
     source.set_part(options.part);
+    source.set_lora_targets(options.lora_targets);
     std::optional<RepackCache> cache;
     if (!options.repack_cache.empty() && quantization != nullptr && device.is_cpu()) {
         cache.emplace(options.repack_cache, source.checkpoint(), dtype);
@@ -189,6 +191,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
         CheckpointSource source(*checkpoint, dtype, no_threads, CheckpointUse::headers, device);
         source.set_quantization(quantization);
         source.set_part(options.part);
+        source.set_lora_targets(options.lora_targets);
         model = family->make(config, source, settings);
         if (options.part.num_blocks == 0) note = check_all_read(source, config);
         linears = source.quantized_linears();
@@ -198,6 +201,7 @@ ModelMetadata model_metadata(const ModelLoadOptions& options) {
         MetaWeightSource source(dummy ? dtype : config.dtype, dtype, no_threads, device);
         source.set_quantization(quantization);
         source.set_part(options.part);
+        source.set_lora_targets(options.lora_targets);
         model = family->make(config, source, settings);
         linears = source.quantized_linears();
         replicated.assign(source.replicated_modules().begin(), source.replicated_modules().end());

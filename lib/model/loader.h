@@ -42,6 +42,8 @@ struct ModelLoadOptions {
     std::vector<CacheLayout> groups = {};
     // Of a checkpoint's linears; must outlive load_model(), and the model where it says so.
     LinearHook* hook = nullptr;
+    // Filled with the linears that adapters may change; null: none may.
+    LoraTargets* lora_targets = nullptr;
 };
 
 // The compute type: the asked one, else the config's.

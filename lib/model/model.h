@@ -92,7 +92,7 @@ struct RowAttributes {
     // one before.
     ConstTensorView parents;         // int32 [rows of all trees]
     ConstTensorView tree_start_loc;  // int32 [sequences + 1]; without data: as query_start_loc
-    ConstTensorView adapters;        // the adapter of the row's sequence, 0: none; without data: 0
+    ConstTensorView adapters;        // the slot of the sequence's adapter; without data: 0, none
     // Which of two texts the row is of, 0 or 1, in models with token types; without data: 0.
     ConstTensorView token_types;
 };

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "kernels/device.h"
+#include "kernels/ops/lora.h"
 #include "lib/model/model.h"
 
 namespace nvllm {
@@ -17,6 +19,7 @@ struct LargestStep {
     int num_threads = 1;
     ComputeDevice device = {};
     DType activations = DType::f32;
+    std::vector<ops::LoraLinear> lora = {};  // largest_linears(), where there are adapters
 };
 
 // What is done with rows while they are in scratch.

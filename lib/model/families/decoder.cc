@@ -9,6 +9,8 @@
 #include "kernels/ops/collective.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/embedding.h"
+#include "lib/model/lora/lora_batch.h"
+#include "lib/model/lora/lora_targets.h"
 #include "lib/model/weights/dense.h"
 #include "lib/model/weights/module_sharding.h"
 
@@ -218,6 +220,8 @@ class Decoder final : public Model {
         ops::embedding(context, table, batch.token_ids, parts_.embedding_scale, out,
                        {first, !parts_.vocabulary.is_whole()});
         if (!parts_.vocabulary.is_whole()) ops::all_reduce(context, out);
+        adapt_embedding(context, parts_.embedding_target, batch.token_ids, parts_.embedding_scale,
+                        out);
     }
 
     // What a stage does not have is not computed.
@@ -229,11 +233,12 @@ class Decoder final : public Model {
     void apply_head(const Context& context, const ConstTensorView& x,
                     const TensorView& logits) const {
         if (parts_.head.out() == 0) return check_dry_run(context);
-        if (parts_.head_shard.is_whole()) {
-            return parts_.head.apply(context, x, ops::MatmulOutput::overwrite, logits);
-        }
-        const TensorView own = take_values(context, DType::f32, {x.dim(0), parts_.head.out()});
+        const bool is_whole = parts_.head_shard.is_whole();
+        const TensorView own =
+            is_whole ? logits : take_values(context, DType::f32, {x.dim(0), parts_.head.out()});
         parts_.head.apply(context, x, ops::MatmulOutput::overwrite, own);
+        replace_head(context, x, own);
+        if (is_whole) return;
         ops::gather_columns(context, own, logits);
     }
 
@@ -282,6 +287,10 @@ void load_embedding(WeightSource& source, const ModelConfig& config, const Vocab
     if (!is_used) return;
     const int64_t hidden = config.hidden_size;
     const std::string module = names.embedding.substr(0, names.embedding.rfind('.'));
+    if (source.lora_targets() != nullptr && part.has_embedding) {
+        parts.embedding_target =
+            source.lora_targets()->add_embedding(module, config.vocab_size, hidden);
+    }
     LinearSpec linear{module, hidden, config.vocab_size, false, ShardAxis::output};
     linear.tied_to = names.embedding;
     if (source.keeps_files() && !source.has(names.embedding)) {
@@ -310,6 +319,7 @@ void load_head(WeightSource& source, const ModelConfig& config, const Vocabulary
         const ModuleSharding cut = vocabulary_sharding(source, linear);
         parts.head_shard = cut.shard();
         parts.head = load_linear(source, cut.of(linear));
+        if (source.lora_targets() != nullptr) source.lora_targets()->note_head();
         return;
     }
     source.pass_over(names.head);
@@ -319,6 +329,7 @@ void load_head(WeightSource& source, const ModelConfig& config, const Vocabulary
     const Tensor bias = read_bias(source, linear);
     parts.head = wrap_linear(source, linear,
                              make_dense_part(parts.token_embedding, bias, source.compute_type()));
+    if (source.lora_targets() != nullptr) source.lora_targets()->note_head();
 }
 
 }  // namespace nvllm

@@ -15,8 +15,9 @@
 namespace nvllm {
 
 struct DecoderParts {
-    Tensor token_embedding;  // [vocab, hidden], or this rank's rows of it
-    Shard vocabulary;        // of the rows of the embedding
+    Tensor token_embedding;         // [vocab, hidden], or this rank's rows of it
+    int32_t embedding_target = -1;  // of LoraTargets; -1: adapters do not change it
+    Shard vocabulary;               // of the rows of the embedding
     float embedding_scale = 1.0f;
     std::optional<Norm> embedding_norm;
     Tensor position_embedding;     // [max_positions, hidden]; empty where positions are rotary

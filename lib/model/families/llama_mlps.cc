@@ -7,11 +7,13 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "kernels/error.h"
+#include "lib/model/lora/lora_targets.h"
 
 namespace nvllm {
 namespace {
@@ -288,9 +290,13 @@ MoeMlp LlamaMlps::sparse(const std::string& block) const {
         name_fused_experts(name);
     }
     MoeMlp layer;
-    layer.router =
-        load_linear(source_, {fmt::format("{}.{}", name, names.router), config_.hidden_size,
-                              config_.num_experts, names.has_router_bias});
+    {
+        // It may be given a part of the rows.
+        const WithoutLoraTargets scope(source_);
+        layer.router =
+            load_linear(source_, {fmt::format("{}.{}", name, names.router), config_.hidden_size,
+                                  config_.num_experts, names.has_router_bias});
+    }
     layer.routing = routing(name);
     if (names.router_scale != nullptr) {
         layer.router_norm = router_norm(fmt::format("{}.{}", name, names.router_scale));
@@ -353,6 +359,10 @@ void LlamaMlps::load_experts(const std::string& block, MoeMlp& layer) const {
                                       config_.hidden_size, 1, false});
         }
     }
+    // Rows of other ranks come without their adapters.
+    std::optional<WithoutLoraTargets> without_adapters;
+    if (layer.share) without_adapters.emplace(source_);
+    const LoraTargets::Experts experts_scope(source_.lora_targets());
     const bool is_gated = traits_.gated_mlp && !traits_.clamped_experts;
     const bool host_chooses = layer.share || options.capacity_factor > 0.0 || options.are_counted;
     if (is_gated && layer.routing.is_plain() && !host_chooses) {

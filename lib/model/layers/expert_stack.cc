@@ -6,6 +6,8 @@
 #include "kernels/ops/backend_ops.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/moe.h"
+#include "lib/model/lora/lora_batch.h"
+#include "lib/model/lora/lora_targets.h"
 #include "lib/model/weights/scheme.h"
 
 namespace nvllm {
@@ -31,6 +33,15 @@ void place(WeightSource& source, const LinearSpec& linear, int64_t expert, int64
                               ? part_of(stack.mutable_view(), expert, first, linear.out)
                               : TensorView();
     source.read_matrix_into(linear.name + ".weight", {linear.out, linear.in}, linear.slice(), to);
+}
+
+// The slots of the choices' tokens and experts; without data where no row has an adapter.
+ConstTensorView expert_slots(const Context& context, const TensorView& experts,
+                             const TensorView& order, int64_t num_experts) {
+    if (context.lora == nullptr) return {};
+    const TensorView slots = take_values(context, DType::i32, {order.dim(0)});
+    ops::lora_expert_slots(context, context.lora->slots, experts, order, num_experts, slots);
+    return slots;
 }
 
 }  // namespace
@@ -63,6 +74,15 @@ ExpertStack load_expert_stack(WeightSource& source, std::span<const ExpertLinear
         place(source, experts[i].up, expert, inner, stack.in);
         place(source, experts[i].down, expert, 0, stack.down);
     }
+    if (LoraTargets* const targets = source.lora_targets()) {
+        std::vector<std::vector<LinearSpec>> ins, downs;
+        for (const ExpertLinears& expert : experts) {
+            ins.push_back({expert.gate, expert.up});
+            downs.push_back({expert.down});
+        }
+        stack.in_target = targets->add_experts(ins);
+        stack.down_target = targets->add_experts(downs);
+    }
     return stack;
 }
 
@@ -86,10 +106,13 @@ void ExpertStack::apply(const Context& context, const ConstTensorView& logits,
     const int64_t width = in.view().dim(1);
     const TensorView inner = take_activations(context, {chosen, width});
     ops::grouped_matmul(context, gathered, starts, in.view(), compute_type, inner);
+    const ConstTensorView slots = expert_slots(context, experts, order, num_experts());
+    add_expert_adapters(context, in_target, num_experts(), slots, gathered, inner);
     const TensorView gate = inner.columns(0, width / 2);
     activation.apply_gated(context, gate, inner.columns(width / 2, width / 2));
     // What was gathered is not needed any more.
     ops::grouped_matmul(context, gate, starts, down.view(), compute_type, gathered);
+    add_expert_adapters(context, down_target, num_experts(), slots, gate, gathered);
     ops::add_expert_outputs(context, gathered, order, weights, how, y);
 }
 

@@ -22,14 +22,17 @@ struct ExpertLinears {
 struct ExpertStack {
     MlpFunction activation;
     DType compute_type = DType::f32;
-    Tensor in;    // [experts, 2 * intermediate, hidden]: gate, then up
-    Tensor down;  // [experts, hidden, intermediate]
+    Tensor in;               // [experts, 2 * intermediate, hidden]: gate, then up
+    Tensor down;             // [experts, hidden, intermediate]
+    int32_t in_target = -1;  // of LoraTargets; -1: adapters do not change it
+    int32_t down_target = -1;
 
     // y (+)= the weighted sum of each token's experts, added in ascending order. logits: float32
     // [tokens, experts]; x, y: activations [tokens, hidden]. REQUIRES: a plain routing.
     void apply(const Context& context, const ConstTensorView& logits, const Routing& routing,
                const ConstTensorView& x, ops::MatmulOutput how, const TensorView& y) const;
 
+    int64_t num_experts() const { return in.view().dim(0); }
     size_t bytes() const { return in.bytes() + down.bytes(); }
 };
 

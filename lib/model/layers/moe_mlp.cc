@@ -11,6 +11,7 @@
 #include "kernels/rank_sums.h"
 #include "lib/model/layers/expert_choices.h"
 #include "lib/model/layers/expert_parallel.h"
+#include "lib/model/lora/lora_batch.h"
 #include "lib/model/weights/rank_sum.h"
 
 namespace nvllm {
@@ -145,7 +146,9 @@ void MoeMlp::apply_experts(const Context& context, const ConstTensorView& given,
             if (weighs_inputs) {
                 ops::scale_rows(context, chosen.weights.rows(first, count), gathered);
             }
-            experts[expert].apply(context, gathered, ops::MatmulOutput::overwrite, computed);
+            const GatheredAdapters adapters(context, rows);
+            experts[expert].apply(adapters.context(), gathered, ops::MatmulOutput::overwrite,
+                                  computed);
         }
         if (count == 0) continue;
         ops::add_weighted_rows(context, computed, rows, out_weights.rows(first, count), y);

@@ -7,6 +7,8 @@
 #include <array>
 
 #include "kernels/error.h"
+#include "lib/model/lora/lora_batch.h"
+#include "lib/model/lora/lora_targets.h"
 #include "lib/model/weights/dense.h"
 #include "lib/model/weights/meta_weight_source.h"
 #include "lib/model/weights/quantized_part.h"
@@ -246,6 +248,7 @@ void LinearWeight::apply_parts(const Context& context, const ConstTensorView& x,
         part->apply(context, x, output, y.columns(column, part->out()));
         column += part->out();
     }
+    add_adapters(context, lora_target_, x, y);
 }
 
 Tensor read_values(WeightSource& source, const LinearSpec& linear,
@@ -276,7 +279,9 @@ Tensor read_values(WeightSource& source, const LinearSpec& linear) {
     return transposed(as_float32(source, stored), source.threads());
 }
 
-LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names) {
+namespace {
+
+LinearWeight load_parts(WeightSource& source, std::span<const LinearSpec> names) {
     const LinearSpec& first = names.front();
     const bool sums_ranks =
         first.axis == ShardAxis::input && !first.shard.is_whole() && !first.is_partial;
@@ -294,15 +299,32 @@ LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names
     return LinearWeight(std::move(parts), sums_ranks);
 }
 
+void note_lora_target(WeightSource& source, std::span<const LinearSpec> names,
+                      LinearWeight& linear) {
+    if (source.lora_targets() == nullptr) return;
+    linear.set_lora_target(source.lora_targets()->add(source, names));
+}
+
+}  // namespace
+
+LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names) {
+    LinearWeight linear = load_parts(source, names);
+    note_lora_target(source, names, linear);
+    return linear;
+}
+
 LinearWeight load_linear(WeightSource& source, const LinearSpec& name) {
     return load_linear(source, std::span<const LinearSpec>(&name, 1));
 }
 
-LinearWeight wrap_linear(const WeightSource& source, const LinearSpec& name,
+LinearWeight wrap_linear(WeightSource& source, const LinearSpec& name,
                          std::unique_ptr<LinearPart> part) {
+    const std::span<const LinearSpec> names(&name, 1);
     std::vector<std::unique_ptr<LinearPart>> parts;
-    parts.push_back(wrapped(source, std::span<const LinearSpec>(&name, 1), 0, std::move(part)));
-    return LinearWeight(std::move(parts));
+    parts.push_back(wrapped(source, names, 0, std::move(part)));
+    LinearWeight linear(std::move(parts));
+    note_lora_target(source, names, linear);
+    return linear;
 }
 
 }  // namespace nvllm

@@ -112,6 +112,8 @@ class LinearWeight {
     bool sums_ranks() const { return sums_ranks_; }
     // Matmuls that it takes.
     size_t num_parts() const { return parts_.size(); }
+    // The number by which adapters know it (LoraTargets); -1: none changes it.
+    void set_lora_target(int32_t target) { lora_target_ = target; }
     size_t bytes() const;
     // x: float32 [tokens, in]; y: float32 [tokens, out]; rows of both may be strided.
     void apply(const Context& context, const ConstTensorView& x, ops::MatmulOutput output,
@@ -123,6 +125,7 @@ class LinearWeight {
 
     std::vector<std::unique_ptr<LinearPart>> parts_;
     bool sums_ranks_ = false;
+    int32_t lora_target_ = -1;
 };
 
 // The linear's matrix as float32 [out, in], however it is stored. Throws bad_data.
@@ -136,7 +139,7 @@ Tensor read_values(WeightSource& source, const LinearSpec& linear,
 LinearWeight load_linear(WeightSource& source, std::span<const LinearSpec> names);
 LinearWeight load_linear(WeightSource& source, const LinearSpec& name);
 // A linear of one part that is there already; the source's hook wraps it like all others.
-LinearWeight wrap_linear(const WeightSource& source, const LinearSpec& name,
+LinearWeight wrap_linear(WeightSource& source, const LinearSpec& name,
                          std::unique_ptr<LinearPart> part);
 
 }  // namespace nvllm

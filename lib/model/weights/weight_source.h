@@ -20,6 +20,7 @@
 
 namespace nvllm {
 
+class LoraTargets;
 class RepackCache;
 
 // What a tensor is for; decides which element types are allowed and what a random one looks like.
@@ -131,6 +132,10 @@ class WeightSource : public StoredTensors {
         quantization_ = std::move(quantization);
     }
 
+    // Where linears that adapters may change are listed; null: nowhere.
+    LoraTargets* lora_targets() const { return lora_targets_; }
+    void set_lora_targets(LoraTargets* targets) { lora_targets_ = targets; }
+
     // Where packed linears are stored from one start to the next; null: nowhere.
     RepackCache* repack_cache() const { return repack_cache_; }
     void set_repack_cache(RepackCache* cache) { repack_cache_ = cache; }
@@ -196,6 +201,23 @@ class WeightSource : public StoredTensors {
     std::shared_ptr<const QuantizationConfig> quantization_;
     QuantizedLinears quantized_linears_;
     RepackCache* repack_cache_ = nullptr;
+    LoraTargets* lora_targets_ = nullptr;
+};
+
+// What is loaded while it lives cannot be changed by adapters: its rows are not those of the batch.
+class WithoutLoraTargets {
+  public:
+    explicit WithoutLoraTargets(WeightSource& source)
+        : source_(source), targets_(source.lora_targets()) {
+        source.set_lora_targets(nullptr);
+    }
+    ~WithoutLoraTargets() { source_.set_lora_targets(targets_); }
+    WithoutLoraTargets(const WithoutLoraTargets&) = delete;
+    WithoutLoraTargets& operator=(const WithoutLoraTargets&) = delete;
+
+  private:
+    WeightSource& source_;
+    LoraTargets* targets_;
 };
 
 // A matrix as matmuls take it, in host memory: the tensor itself when it has the compute type, or
