@@ -27,10 +27,12 @@ size_t padded_bytes(const ConstTensorView& view) {
 }  // namespace
 
 BatchBuilder::BatchBuilder(std::span<const CacheLayout> groups, int32_t block_size,
-                           const ComputeDevice& device, bool has_rope_choices, bool has_token_types)
+                           const ComputeDevice& device, bool has_rope_choices, bool has_token_types,
+                           bool has_adapters)
     : block_size_(block_size),
       has_rope_choices_(has_rope_choices),
       has_token_types_(has_token_types),
+      has_adapters_(has_adapters),
       buffers_(groups.size()),
       tables_(groups.size()),
       device_(device) {
@@ -46,8 +48,9 @@ void BatchBuilder::keep_staging_buffers(size_t count) {
 
 ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream, size_t min_width) {
     for (std::vector<int32_t>* list :
-         {&token_ids_, &positions_, &rope_choices_, &token_types_, &parents_, &tree_starts_,
-          &query_starts_, &context_lengths_, &first_logit_rows_, &logit_rows_}) {
+         {&token_ids_, &positions_, &rope_choices_, &token_types_, &adapters_, &parents_,
+          &tree_starts_, &query_starts_, &context_lengths_, &first_logit_rows_, &logit_rows_,
+          &logit_adapters_}) {
         list->clear();
     }
     query_starts_.push_back(0);
@@ -55,12 +58,18 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
     for (const BatchRow& row : rows) add_row(row);
     logit_rows_.insert(logit_rows_.begin(), first_logit_rows_.begin(), first_logit_rows_.end());
     for (size_t group = 0; group < buffers_.size(); ++group) fill_group(group, rows, min_width);
+    if (has_adapters_) {
+        for (const int32_t row : logit_rows_) {
+            logit_adapters_.push_back(adapters_[static_cast<size_t>(row)]);
+        }
+    }
 
     ForwardContext batch;
     batch.token_ids = ids_view(token_ids_);
     batch.rows.positions = ids_view(positions_);
     if (has_rope_choices_) batch.rows.rope_choices = ids_view(rope_choices_);
     if (has_token_types_) batch.rows.token_types = ids_view(token_types_);
+    if (has_adapters_) batch.rows.adapters = ids_view(adapters_);
     if (!parents_.empty()) {
         NVLLM_CHECK(device_.is_cpu(), "trees of drafts are computed on the CPU");
         batch.rows.parents = ids_view(parents_);
@@ -70,6 +79,7 @@ ForwardContext BatchBuilder::build(std::span<const BatchRow> rows, void* stream,
     batch.seq_lens = ids_view(context_lengths_);
     batch.groups = tables_;
     logit_rows_view_ = ids_view(logit_rows_);
+    if (has_adapters_) logit_adapters_view_ = ids_view(logit_adapters_);
     if (!device_.is_cpu()) send(batch, stream);
     return batch;
 }
@@ -81,6 +91,10 @@ void BatchBuilder::send(ForwardContext& batch, void* stream) {
                                            &logit_rows_view_};
     if (has_rope_choices_) views.push_back(&batch.rows.rope_choices);
     if (has_token_types_) views.push_back(&batch.rows.token_types);
+    if (has_adapters_) {
+        views.push_back(&batch.rows.adapters);
+        views.push_back(&logit_adapters_view_);
+    }
     for (GroupTables& tables : tables_) {
         views.push_back(&tables.block_tables);
         views.push_back(&tables.slots);
@@ -141,6 +155,7 @@ void BatchBuilder::add_row(const BatchRow& row) {
         token_types_.push_back(row.second_text > 0 && position >= row.second_text ? 1 : 0);
     }
     if (has_rope_choices_) rope_choices_.resize(positions_.size(), row.rope_choice);
+    if (has_adapters_) adapters_.resize(positions_.size(), row.adapter_slot);
     query_starts_.push_back(static_cast<int32_t>(token_ids_.size()));
     context_lengths_.push_back(row.first + row.count);
     for (int32_t i = 0; i < row.num_leading_logits; ++i) {

@@ -27,6 +27,7 @@ struct BatchRow {
     // The last token is chosen by a step in flight and not known here: 0 stands for it.
     bool is_expected = false;
     int32_t rope_choice = 0;               // as AddedSequence has it
+    int32_t adapter_slot = 0;              // 0: none
     std::span<const int32_t> drafts = {};  // the tokens of the row after the known ones
     // Of as many of the last drafts, the row that each follows: 0 is the token before them, i the
     // i-th of them. The row ends with them then. Empty: each follows the one before.
@@ -37,11 +38,11 @@ struct BatchRow {
 class BatchBuilder {
   public:
     // Groups of kind state have a slot a sequence and no slots of tokens.
-    // Without `has_rope_choices` batches have no rope_choices, whatever rows say, and without
-    // `has_token_types` no token types.
+    // Without `has_rope_choices` batches have no rope_choices, whatever rows say, without
+    // `has_token_types` no token types, and without `has_adapters` no adapters.
     BatchBuilder(std::span<const CacheLayout> groups, int32_t block_size,
                  const ComputeDevice& device = {}, bool has_rope_choices = false,
-                 bool has_token_types = false);
+                 bool has_token_types = false, bool has_adapters = false);
 
     // Fills a context with views that stay valid until the next build(). `context` and `kv` are
     // left to the caller. On a device it may be called while the last batch is computed in the same
@@ -57,6 +58,8 @@ class BatchBuilder {
     // The indices in the batch of all tokens that want logits, in order but for `logits_first`.
     // int32 [rows].
     const ConstTensorView& logit_rows() const { return logit_rows_view_; }
+    // The slots of their adapters, int32 [rows]; without data where batches have none.
+    const ConstTensorView& logit_adapters() const { return logit_adapters_view_; }
 
   private:
     struct GroupBuffers {
@@ -81,10 +84,13 @@ class BatchBuilder {
     int32_t block_size_;
     bool has_rope_choices_;
     bool has_token_types_;
+    bool has_adapters_;
     std::vector<int32_t> token_ids_;
     std::vector<int32_t> positions_;
     std::vector<int32_t> rope_choices_;
     std::vector<int32_t> token_types_;
+    std::vector<int32_t> adapters_;
+    std::vector<int32_t> logit_adapters_;
     std::vector<int32_t> parents_;      // of trees, as ops::PagedAttentionOptions
     std::vector<int32_t> tree_starts_;  // by sequence
     std::vector<int32_t> depths_;       // of a row's tree: 1 behind the token before it
@@ -95,6 +101,7 @@ class BatchBuilder {
     std::vector<GroupBuffers> buffers_;
     std::vector<GroupTables> tables_;
     ConstTensorView logit_rows_view_;
+    ConstTensorView logit_adapters_view_;
     ComputeDevice device_;
     std::vector<std::unique_ptr<Staging>> staging_;
     size_t turn_ = 0;

@@ -22,6 +22,8 @@ namespace nvllm {
 struct GraphShape {
     int32_t rows = 0;   // one token each
     int32_t width = 0;  // of block tables
+    // AdapterSlots::pattern() where rows have adapters; else -1.
+    int64_t adapters = -1;
 
     auto operator<=>(const GraphShape&) const = default;
 };

@@ -458,6 +458,7 @@ MemoryPlan plan_memory(const MemoryRequest& given) {
     const int64_t wanted = wanted_context(request, plan);
     plan.weight_bytes = request.weight_bytes;
     plan.scratch_bytes = request.scratch_bytes;
+    plan.adapter_bytes = request.adapter_bytes;
     plan.available_bytes = request.available_bytes;
     plan.device = request.device;
     plan.kv_budget_bytes = cache_budget(request, wanted);

@@ -27,6 +27,7 @@ struct RankMemory {
 struct MemoryRequest {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
+    uint64_t adapter_bytes = 0;              // of weight_bytes, for adapters
     uint64_t available_bytes = 0;            // weights not yet counted off
     std::string device;                      // whose memory that is, "cuda:0"; empty: the machine's
     uint64_t swap_bytes = 0;                 // host memory for swapped blocks
@@ -56,6 +57,7 @@ struct MemoryRequest {
 struct MemoryPlan {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
+    uint64_t adapter_bytes = 0;      // as in the request
     uint64_t swap_bytes = 0;         // of the host blocks
     uint64_t available_bytes = 0;    // as in the request
     std::string device;              // alike

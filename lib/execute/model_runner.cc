@@ -42,13 +42,14 @@ BatchRow row_of(const PlanEntry& entry, const WorkerSequence& sequence, const Dr
 }  // namespace
 
 ModelRunner::ModelRunner(Model& model, const WorkerConfig& config, int64_t max_logit_rows,
-                         const ComputeDevice& device)
+                         const ComputeDevice& device, const AdapterStore* adapters)
     : model_(model),
       device_(device),
       max_logit_rows_(max_logit_rows),
       max_graph_rows_(config.max_graph_rows),
       builder_(model.kv_groups(), config.block_size, device, model.original_context() > 0,
-               model.config().num_token_types > 1) {
+               model.config().num_token_types > 1, adapters != nullptr),
+      adapters_(adapters) {
     if (device.is_cpu()) return;
     if (max_graph_rows_ > 0 && model.is_capturable()) graphs_.emplace(device);
     for (const int32_t blocks : config.num_blocks) filler_tables_.push_back({blocks});
@@ -58,12 +59,14 @@ ForwardContext ModelRunner::lay_out(const Context& context, const BatchPlan& pla
                                     const PlanExtras& extras, const WorkerSequences& sequences,
                                     std::span<const KvLayer> kv) {
     add_rows(plan, extras, sequences);
+    collect_adapters();
     shape_ = graph_shape();
     if (shape_) add_filler_rows(shape_->rows);
     const size_t min_width = shape_ ? static_cast<size_t>(shape_->width) : 1;
     ForwardContext batch = builder_.build(rows_, context.stream, min_width);
     batch.context = &context;
     batch.kv = kv;
+    add_adapters(batch);
     gather_expected(batch, plan, sequences);
     return batch;
 }
@@ -77,11 +80,39 @@ void ModelRunner::add_rows(const BatchPlan& plan, const PlanExtras& extras,
         const WorkerSequence& sequence = sequences.at(entry.sequence);
         fault_point("worker.sequence", sequence.token_ids.front());
         rows_.push_back(row_of(entry, sequence, extras.drafts(i)));
+        if (sequence.adapter > 0 && !sequence.refusal) {
+            rows_.back().adapter_slot = adapters_->slot_of(sequence.adapter);
+            NVLLM_CHECK(rows_.back().adapter_slot > 0, "a step's adapters are in slots");
+        }
     }
+}
+
+// The tables of the rows' adapters, each once.
+void ModelRunner::collect_adapters() {
+    slots_in_use_.clear();
+    lora_tables_.clear();
+    for (const BatchRow& row : rows_) {
+        if (row.adapter_slot == 0) continue;
+        if (std::ranges::find(slots_in_use_, row.adapter_slot) != slots_in_use_.end()) continue;
+        slots_in_use_.push_back(row.adapter_slot);
+        const std::span<const LoraTable> tables = adapters_->slots().tables(row.adapter_slot);
+        lora_tables_.insert(lora_tables_.end(), tables.begin(), tables.end());
+    }
+}
+
+void ModelRunner::add_adapters(ForwardContext& batch) {
+    if (slots_in_use_.empty()) return;
+    lora_ = {batch.rows.adapters, adapters_->slots().linears(), lora_tables_,
+             adapters_->slots().compute_type()};
+    context_ = *batch.context;
+    context_.lora = &lora_;
+    batch.context = &context_;
 }
 
 std::optional<GraphShape> ModelRunner::graph_shape() const {
     if (!graphs_ || !graphs_->is_usable() || rows_.empty()) return std::nullopt;
+    // A graph has no place for tables that only some batches have.
+    if (!lora_tables_.empty()) return std::nullopt;
     size_t width = kMinColumns;
     for (const BatchRow& row : rows_) {
         if (row.count != 1 || row.num_leading_logits > 0 || row.num_last_logits == 0) {
@@ -91,7 +122,8 @@ std::optional<GraphShape> ModelRunner::graph_shape() const {
     }
     const auto rows = graph_rows_for(static_cast<int32_t>(num_entries_), max_graph_rows_);
     if (!rows) return std::nullopt;
-    return GraphShape{*rows, static_cast<int32_t>(std::bit_ceil(width))};
+    return GraphShape{*rows, static_cast<int32_t>(std::bit_ceil(width)),
+                      slots_in_use_.empty() ? -1 : adapters_->slots().pattern()};
 }
 
 void ModelRunner::add_filler_rows(int32_t total) {
@@ -133,7 +165,7 @@ ComputedStep ModelRunner::forward(const ForwardContext& batch, DeviceCounts& cou
             const TensorView hidden = run_blocks(model_, batch);
             const ConstTensorView& indices = builder_.logit_rows();
             if (indices.dim(0) > max_logit_rows_) return {hidden, std::nullopt};
-            return {hidden, run_head(model_, batch, hidden, indices)};
+            return {hidden, run_head(model_, batch, hidden, indices, builder_.logit_adapters())};
         });
     counts.graph_captures += graphs_->counts().captures - before.captures;
     counts.graph_launches += graphs_->counts().launches - before.launches;
@@ -143,7 +175,9 @@ ComputedStep ModelRunner::forward(const ForwardContext& batch, DeviceCounts& cou
 TensorView ModelRunner::logits(const ForwardContext& batch, const ComputedStep& computed,
                                int64_t first, int64_t count) {
     if (computed.logits) return computed.logits->rows(first, count);
-    return run_head(model_, batch, computed.hidden, builder_.logit_rows().rows(first, count));
+    const ConstTensorView& adapters = builder_.logit_adapters();
+    return run_head(model_, batch, computed.hidden, builder_.logit_rows().rows(first, count),
+                    adapters.data == nullptr ? adapters : adapters.rows(first, count));
 }
 
 }  // namespace nvllm

@@ -7,11 +7,13 @@
 #include <span>
 #include <vector>
 
+#include "lib/execute/adapters/adapter_store.h"
 #include "lib/execute/batch_builder.h"
 #include "lib/execute/graph_cache.h"
 #include "lib/execute/plan_extras.h"
 #include "lib/execute/worker_config.h"
 #include "lib/execute/worker_sequences.h"
+#include "lib/model/lora/lora_batch.h"
 #include "lib/model/model.h"
 #include "lib/request/batch_plan.h"
 #include "lib/request/step_result.h"
@@ -20,12 +22,14 @@ namespace nvllm {
 
 class ModelRunner {
   public:
-    // The model outlives it. `max_logit_rows`: rows that head() computes at a time, at most.
+    // The model outlives it, and `adapters`; null: there are none. `max_logit_rows`: rows that
+    // head() computes at a time, at most.
     ModelRunner(Model& model, const WorkerConfig& config, int64_t max_logit_rows,
-                const ComputeDevice& device);
+                const ComputeDevice& device, const AdapterStore* adapters = nullptr);
 
     // The batch of a plan whose sequences are up to date. Token ids that steps in flight choose are
-    // copied within the device. Valid until the next call. `kv`: storage of the layers.
+    // copied within the device. Its context is the given one with the rows' adapters. Valid until
+    // the next call. `kv`: storage of the layers.
     ForwardContext lay_out(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
                            const WorkerSequences& sequences, std::span<const KvLayer> kv);
     // What lay_out() made of each entry of the plan.
@@ -49,6 +53,9 @@ class ModelRunner {
     // The shape of the graph that can compute the rows; empty: none can.
     std::optional<GraphShape> graph_shape() const;
     void add_filler_rows(int32_t total);
+    void collect_adapters();
+    // The batch's context, where a row has an adapter.
+    void add_adapters(ForwardContext& batch);
     // Copies expected tokens from where they were chosen to the batch's token ids.
     void gather_expected(const ForwardContext& batch, const BatchPlan& plan,
                          const WorkerSequences& sequences);
@@ -65,6 +72,11 @@ class ModelRunner {
     // Fills steps up to a graph's shape: a sequence of one token, in a block of its own.
     std::vector<int32_t> filler_token_ids_ = {0};
     std::vector<std::vector<int32_t>> filler_tables_;
+    const AdapterStore* adapters_;
+    LoraBatch lora_;                     // of the batch that was laid out last
+    std::vector<int32_t> slots_in_use_;  // of the same
+    std::vector<LoraTable> lora_tables_;
+    Context context_;  // the same
 };
 
 }  // namespace nvllm

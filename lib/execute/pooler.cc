@@ -5,6 +5,7 @@
 
 #include "kernels/context.h"
 #include "kernels/ops/elementwise.h"
+#include "lib/model/forward_pass.h"
 #include "lib/model/layers/scratch.h"
 
 namespace nvllm {
@@ -16,18 +17,22 @@ void Pooler::pool(const ForwardContext& batch, const TensorView& hidden, const B
         const PlanEntry& entry = plan.entries[i];
         WorkerSequence& sequence = sequences.at(entry.sequence);
         if (sequence.pooling && !sequence.refusal) {
-            pool_rows(batch, hidden.rows(row, entry.count), entry, *sequence.pooling,
-                      result.sequences[i]);
+            pool_rows(batch, hidden, row, entry, *sequence.pooling, result.sequences[i]);
         }
         row += entry.count;
     }
 }
 
 ConstTensorView Pooler::values(const ForwardContext& batch, const PoolingParams& params,
-                               const TensorView& hidden) {
+                               const TensorView& hidden, int64_t row) {
     const Context& context = *batch.context;
-    if (params.values == PooledValues::tokens)
-        return host_.fetch(context, model_.head(batch, hidden));
+    if (params.values == PooledValues::tokens) {
+        const ConstTensorView& adapters = batch.rows.adapters;
+        return host_.fetch(
+            context,
+            head_of_rows(model_, batch, hidden,
+                         adapters.data == nullptr ? adapters : adapters.rows(row, hidden.dim(0))));
+    }
     const ConstTensorView last = model_.last_hidden(batch, hidden);
     const bool is_of_hidden = params.values == PooledValues::hidden || params.classifies_mean();
     return host_.fetch(context, is_of_hidden ? last : model_.classify(batch, last));
@@ -56,14 +61,15 @@ std::vector<float> Pooler::classes_of(const ForwardContext& batch, const std::ve
     return {classes.as<float>(), classes.as<float>() + classes.numel()};
 }
 
-void Pooler::pool_rows(const ForwardContext& batch, const TensorView& hidden,
+void Pooler::pool_rows(const ForwardContext& batch, const TensorView& hidden, int64_t first_row,
                        const PlanEntry& entry, PoolingState& pooling, SequenceStep& step) {
     const bool ends = entry.output == OutputKind::pooled;
     const PoolingState::Run wanted = pooling.wanted(entry.first, entry.count, ends);
     for (int64_t done = 0; done < wanted.count; done += max_rows_) {
         const ScratchArena::Scope scope(*batch.context->scratch);
         const int64_t count = std::min(max_rows_, wanted.count - done);
-        pooling.add(values(batch, pooling.params(), hidden.rows(wanted.first + done, count)));
+        const int64_t row = first_row + wanted.first + done;
+        pooling.add(values(batch, pooling.params(), hidden.rows(row, count), row));
     }
     if (!ends) return;
     Result<std::vector<float>> vector =

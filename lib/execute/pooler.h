@@ -29,13 +29,14 @@ class Pooler {
               WorkerSequences& sequences, StepResult& result);
 
   private:
-    // `hidden`: the entry's rows.
-    void pool_rows(const ForwardContext& batch, const TensorView& hidden, const PlanEntry& entry,
-                   PoolingState& pooling, SequenceStep& step);
+    // `hidden`: rows of the batch, of which the entry's begin at `first_row`.
+    void pool_rows(const ForwardContext& batch, const TensorView& hidden, int64_t first_row,
+                   const PlanEntry& entry, PoolingState& pooling, SequenceStep& step);
 
-    // What the vector is made of, on the host. Rows of scratch.
+    // What the vector is made of, on the host. Rows of scratch. `hidden`: from `row` of the batch
+    // on.
     ConstTensorView values(const ForwardContext& batch, const PoolingParams& params,
-                           const TensorView& hidden);
+                           const TensorView& hidden, int64_t row);
 
     // What is made of the mean of these values, before it is cut and normalised.
     std::vector<float> computed_of(const ForwardContext& batch, const PoolingParams& params,

@@ -22,7 +22,7 @@
 
 namespace nvllm {
 
-inline constexpr uint16_t kWireVersion = 9;
+inline constexpr uint16_t kWireVersion = 10;
 inline constexpr size_t kFrameHeadBytes = 8;
 // A plan that adds 128 sequences of a million tokens has 512 MiB.
 inline constexpr uint32_t kMaxPayloadBytes = uint32_t{1} << 30;

@@ -23,6 +23,8 @@ constexpr ErrorKind last_value(ErrorKind) { return ErrorKind::bad_config; }
 constexpr AuxLayerNumbering last_value(AuxLayerNumbering) {
     return AuxLayerNumbering::behind_layer;
 }
+constexpr AdapterAction last_value(AdapterAction) { return AdapterAction::clear; }
+constexpr AdapterStage last_value(AdapterStage) { return AdapterStage::failed; }
 constexpr CacheLayout::Kind last_value(CacheLayout::Kind) { return CacheLayout::Kind::state; }
 
 template <typename Archive>
@@ -89,8 +91,9 @@ void fields(Archive& archive, PipelineStage& stage) {
 template <typename Archive>
 void fields(Archive& archive, ModelLoadOptions& options) {
     auto& [directory, dtype, refuses_quantized, load_format, seed, max_model_len, threads,
-           num_threads, prefetch, device, repack_cache, checkpoint, part, groups, hook] = options;
-    // Threads, open files and who takes linears are each process's own.
+           num_threads, prefetch, device, repack_cache, checkpoint, part, groups, hook,
+           lora_targets] = options;
+    // Threads, open files, and who takes or lists linears are each process's own.
     archive(directory, dtype, refuses_quantized, load_format, seed, max_model_len, num_threads,
             prefetch, device, repack_cache, part, groups);
 }
@@ -108,13 +111,19 @@ void fields(Archive& archive, PlacementOptions& options) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, AdapterLimits& limits) {
+    auto& [max_loras, max_rank] = limits;
+    archive(max_loras, max_rank);
+}
+
+template <typename Archive>
 void fields(Archive& archive, WorkerConfig& config) {
     auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
            activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts,
-           reports_expert_load] = config;
+           reports_expert_load, adapters] = config;
     archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
             activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts,
-            reports_expert_load);
+            reports_expert_load, adapters);
 }
 
 template <typename Archive>
@@ -211,11 +220,17 @@ void fields(Archive& archive, EntryExtras& extras) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, AdapterChange& change) {
+    auto& [action, adapter, slot, folder, digest] = change;
+    archive(action, adapter, slot, folder, digest);
+}
+
+template <typename Archive>
 void fields(Archive& archive, BatchPlan& plan) {
     auto& [number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
-           entries, extras] = plan;
+           entries, extras, adapters, awaits_adapters] = plan;
     archive(number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
-            entries, extras);
+            entries, extras, adapters, awaits_adapters);
 }
 
 template <typename Archive>
@@ -263,11 +278,17 @@ void fields(Archive& archive, ExpertLoad& load) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, AdapterEvent& event) {
+    auto& [adapter, stage, bytes, ms, fault] = event;
+    archive(adapter, stage, bytes, ms, fault);
+}
+
+template <typename Archive>
 void fields(Archive& archive, StepResult& result) {
     auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, num_ranks, busy_ms,
-           rank_bytes, dropped_experts, expert_load, device] = result;
+           rank_bytes, dropped_experts, expert_load, device, adapters] = result;
     archive(plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, num_ranks, busy_ms,
-            rank_bytes, dropped_experts, expert_load, device);
+            rank_bytes, dropped_experts, expert_load, device, adapters);
 }
 
 template <typename Archive>

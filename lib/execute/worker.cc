@@ -37,6 +37,18 @@ std::vector<int32_t> all_blocks(const std::vector<CacheLayout>& groups, const Wo
     return num_blocks;
 }
 
+std::unique_ptr<AdapterStore> make_store(std::unique_ptr<const LoraTargets> targets,
+                                         const WorkerConfig& config, const ComputeDevice& device) {
+    if (targets == nullptr || config.adapters.max_loras == 0) return nullptr;
+    return std::make_unique<AdapterStore>(std::move(targets), config.adapters, config.activations,
+                                          device);
+}
+
+std::vector<ops::LoraLinear> linears_of(const LoraTargets* targets, const WorkerConfig& config) {
+    if (targets == nullptr || config.adapters.max_loras == 0) return {};
+    return largest_linears(*targets, config.adapters.max_loras, config.adapters.max_rank);
+}
+
 bool can_sample_on(const ComputeDevice& device) {
     return !device.is_cpu() && DeviceSampler::is_possible_on(device);
 }
@@ -90,7 +102,8 @@ size_t Worker::scratch_bytes(Model& model, const LargestStep& step) {
 
 Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
                const ComputeDevice& device, std::unique_ptr<ModelProposer> proposer,
-               DraftShape drafts, DenseModules dense, RankRole role)
+               DraftShape drafts, DenseModules dense, RankRole role,
+               std::unique_ptr<const LoraTargets> targets)
     : role_(std::move(role)),
       model_(std::move(model)),
       threads_(threads),
@@ -98,14 +111,17 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       stream_(device),
       activations_(config.activations),
       block_size_(config.block_size),
-      scratch_(scratch_bytes(*model_,
-                             {config.max_num_batched_tokens, max_logit_rows(config.max_num_seqs),
-                              threads.num_threads(), device, config.activations}),
-               device),
+      scratch_(
+          scratch_bytes(*model_, {config.max_num_batched_tokens,
+                                  max_logit_rows(config.max_num_seqs), threads.num_threads(),
+                                  device, config.activations, linears_of(targets.get(), config)}),
+          device),
       kv_(model_->kv_groups(), all_blocks(model_->kv_groups(), config, device),
           config.num_host_blocks, config.block_size, config.kv_dtype, device),
-      sequences_(model_->kv_groups().size(), model_->original_context() > 0, can_sample_on(device)),
-      runner_(*model_, config, max_logit_rows(config.max_num_seqs), device),
+      adapters_(make_store(std::move(targets), config, device)),
+      sequences_(model_->kv_groups().size(), model_->original_context() > 0, can_sample_on(device),
+                 adapters_.get()),
+      runner_(*model_, config, max_logit_rows(config.max_num_seqs), device, adapters_.get()),
       host_(device),
       pooler_(*model_, host_, max_logit_rows(config.max_num_seqs), std::move(dense)),
       logits_(device, threads, sequences_, runner_, host_),
@@ -135,6 +151,7 @@ void Worker::reset() {
     unsettled_.clear();
     sequences_.clear();
     if (states_) states_->clear();
+    if (adapters_ != nullptr) adapters_->clear(stream_.stream());
 }
 
 Context Worker::make_context() {
@@ -177,6 +194,7 @@ void Worker::begin(const BatchPlan& plan) {
     StepResult& result = step.result;
     result.plan_number = plan.number;
     move_blocks(context, plan, kv_, drafts_, result);
+    prepare_adapters(plan, result);
     sequences_.update(plan);
     result.sequences.resize(plan.entries.size());
     for (size_t i = 0; i < plan.entries.size(); ++i) {
@@ -190,6 +208,18 @@ void Worker::begin(const BatchPlan& plan) {
     step.done.record(context.stream);
     in_flight_.push_back(std::move(free_.front()));
     free_.pop_front();
+}
+
+void Worker::prepare_adapters(const BatchPlan& plan, StepResult& result) {
+    // A process that watches over this one expects a step to end soon.
+    constexpr std::chrono::milliseconds kLongestWait{20};
+    if (adapters_ == nullptr) return;
+    adapters_->begin(plan.adapters, stream_.stream());
+    for (const AddedSequence& added : plan.added) {
+        if (added.adapter > 0) adapters_->await(added.adapter, stream_.stream());
+    }
+    if (plan.awaits_adapters) adapters_->await_any(kLongestWait, stream_.stream());
+    result.adapters = adapters_->take_events();
 }
 
 void Worker::compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
@@ -208,6 +238,7 @@ void Worker::compute(const Context& context, const BatchPlan& plan, const PlanEx
             move_accepted(context, plan.entries[index], extras.drafts(index).size(), path.rows);
         }
     }
+    batch.context = &context;  // drafts are those of the model alone
     if (drafts_) drafts_->propose(batch, computed.hidden, plan, extras, sequences_, step);
 }
 

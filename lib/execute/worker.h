@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "kernels/context.h"
+#include "lib/execute/adapters/adapter_store.h"
 #include "lib/execute/draft_states.h"
 #include "lib/execute/host_rows.h"
 #include "lib/execute/kv_storage.h"
@@ -43,10 +44,12 @@ class Worker {
     // Reserves key-value blocks and scratch for the largest step. `threads` outlives the worker.
     // `device`: the one that the model's weights are on. `proposer`: proposes
     // tokens to each sequence that wants some, in that shape and on the CPU; null: none do.
-    // `dense`: linears of pooled hidden states.
+    // `dense`: linears of pooled hidden states. `targets`: the model's linears that adapters may
+    // change; null: none may.
     Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadPool& threads,
            const ComputeDevice& device = {}, std::unique_ptr<ModelProposer> proposer = nullptr,
-           DraftShape drafts = {}, DenseModules dense = {}, RankRole role = {});
+           DraftShape drafts = {}, DenseModules dense = {}, RankRole role = {},
+           std::unique_ptr<const LoraTargets> targets = nullptr);
     ~Worker();
 
     // Puts a step into the device's stream; on the CPU it is done on return. REQUIRES: plans come
@@ -95,6 +98,8 @@ class Worker {
     // accepted drafts, as DraftPath has them.
     void move_accepted(const Context& context, const PlanEntry& entry, int32_t num_drafts,
                        std::span<const int32_t> rows);
+    // What the plan says of adapters; those of its new sequences are there afterwards.
+    void prepare_adapters(const BatchPlan& plan, StepResult& result);
     void compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
                  StepInFlight& step);
 
@@ -109,6 +114,7 @@ class Worker {
     ScratchArena host_scratch_;  // in addition to a device's
     size_t num_growths_ = 0;     // of scratch, when a step was begun last
     KvStorage kv_;
+    std::unique_ptr<AdapterStore> adapters_;  // null: there are none
     WorkerSequences sequences_;
     ModelRunner runner_;
     HostRows host_;

@@ -8,6 +8,14 @@
 
 namespace nvllm {
 
+// The adapters of a step.
+struct AdapterLimits {
+    int32_t max_loras = 0;  // in one step, and on the device; 0: there are none
+    int64_t max_rank = 16;  // of each
+
+    bool operator==(const AdapterLimits&) const = default;
+};
+
 struct WorkerConfig {
     int32_t block_size = 16;               // tokens
     std::vector<int32_t> num_blocks;       // per cache group
@@ -22,6 +30,7 @@ struct WorkerConfig {
     int32_t num_draft_states = 0;
     int32_t most_drafts = 0;
     bool reports_expert_load = false;  // StepResult::expert_load
+    AdapterLimits adapters = {};
 };
 
 }  // namespace nvllm

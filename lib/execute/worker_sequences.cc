@@ -7,12 +7,14 @@
 
 #include "kernels/error.h"
 #include "lib/decode/device_sampler.h"
+#include "lib/execute/adapters/adapter_store.h"
 
 namespace nvllm {
 namespace {
 
-std::optional<Fault> refusal_of(const AddedSequence& added) {
+std::optional<Fault> refusal_of(const AddedSequence& added, const AdapterStore* adapters) {
     if (added.adapter == 0) return std::nullopt;
+    if (adapters != nullptr) return adapters->fault_of(added.adapter);
     return Fault{ErrorKind::not_found,
                  fmt::format("adapter {} is not loaded: this worker computes without adapters",
                              added.adapter)};
@@ -30,10 +32,11 @@ bool WorkerSequence::is_sampled_on_device(bool has_drafts) const {
 }
 
 WorkerSequences::WorkerSequences(size_t num_cache_groups, bool has_rope_choices,
-                                 bool can_sample_on_device)
+                                 bool can_sample_on_device, const AdapterStore* adapters)
     : num_cache_groups_(num_cache_groups),
       has_rope_choices_(has_rope_choices),
-      can_sample_on_device_(can_sample_on_device) {}
+      can_sample_on_device_(can_sample_on_device),
+      adapters_(adapters) {}
 
 WorkerSequence* WorkerSequences::find(SequenceId sequence) {
     const auto found = sequences_.find(sequence);
@@ -61,8 +64,9 @@ void WorkerSequences::add(const AddedSequence& added) {
                                           added.eos_token_ids, added.index),
         .num_prompt_tokens = added.num_prompt_tokens,
         .rope_choice = added.rope_choice,
+        .adapter = added.adapter,
         .pooling = std::nullopt,
-        .refusal = refusal_of(added)};
+        .refusal = refusal_of(added, adapters_)};
     if (added.pooling) sequence.pooling.emplace(*added.pooling);
     sequence.samples_on_device = can_sample_on_device_ && DeviceSampler::can_sample(added.sampling);
     sequence.block_tables.resize(num_cache_groups_);

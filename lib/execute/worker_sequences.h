@@ -18,12 +18,15 @@
 
 namespace nvllm {
 
+class AdapterStore;
+
 struct WorkerSequence {
     std::vector<int32_t> token_ids;                  // all that are known
     std::vector<std::vector<int32_t>> block_tables;  // per cache group
     SequenceSamplingState sampling;
     int32_t num_prompt_tokens = 0;
     int32_t rope_choice = 0;
+    int32_t adapter = 0;  // AdapterRef::id
     std::optional<PoolingState> pooling;
     std::optional<Fault> refusal;    // why its entries produce nothing
     bool samples_on_device = false;  // its next tokens
@@ -41,8 +44,10 @@ struct WorkerSequence {
 
 class WorkerSequences {
   public:
-    // `can_sample_on_device`: the device has the sampling ops.
-    WorkerSequences(size_t num_cache_groups, bool has_rope_choices, bool can_sample_on_device);
+    // `can_sample_on_device`: the device has the sampling ops. `adapters`: null where there are
+    // none; else it outlives the sequences.
+    WorkerSequences(size_t num_cache_groups, bool has_rope_choices, bool can_sample_on_device,
+                    const AdapterStore* adapters = nullptr);
 
     // Removes, moves and adds sequences, and appends the entries' tokens and blocks, as the plan
     // says. REQUIRES: it names known sequences only.
@@ -64,6 +69,7 @@ class WorkerSequences {
     size_t num_cache_groups_;
     bool has_rope_choices_;
     bool can_sample_on_device_;
+    const AdapterStore* adapters_;
     std::unordered_map<SequenceId, WorkerSequence> sequences_;
 };
 

@@ -113,6 +113,8 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     options.threads = &threads;
     const ComputeDevice device = open_device(setup.model.device);
     hear_warnings(device);
+    auto targets = std::make_unique<LoraTargets>();
+    if (setup.worker.adapters.max_loras > 0) options.lora_targets = targets.get();
     std::unique_ptr<Model> model = load_model(options, &ready.read_bytes);
     check_as_planned(options.directory, model->kv_groups(), setup.kv_groups,
                      model->config().vocab_size == setup.vocab_size);
@@ -122,7 +124,7 @@ std::unique_ptr<Worker> make_worker(const WorkerSetup& setup, ThreadPool& thread
     RankRole role = make_role(setup, model->config().hidden_size);
     auto worker = std::make_unique<Worker>(std::move(model), setup.worker, threads, device,
                                            std::move(proposer), setup.proposer.shape,
-                                           std::move(dense), std::move(role));
+                                           std::move(dense), std::move(role), std::move(targets));
     ready.weight_bytes = worker->model().weight_bytes();
     ready.kv_bytes = worker->kv_storage().bytes();
     ready.weights_ms = (loaded_s - begin_s) * 1000.0;

@@ -9,6 +9,7 @@
 #include "lib/execute/propose/proposer_setup.h"
 #include "lib/execute/worker.h"
 #include "lib/model/loader.h"
+#include "lib/model/lora/lora_targets.h"
 #include "lib/parallel/pipeline_stages.h"
 #include "lib/parallel/rank_setup.h"
 #include "lib/parallel/replica_place.h"

@@ -13,6 +13,7 @@
 
 #include "lib/cache/compaction.h"
 #include "lib/cache/swap_space.h"
+#include "lib/request/adapter.h"
 #include "lib/request/draft_tokens.h"
 #include "lib/request/request.h"
 
@@ -31,7 +32,7 @@ struct AddedSequence {
     // Which of the model's rotary frequencies: 0, or 1 in sequences that stay within its original
     // context, where those have their own.
     int32_t rope_choice = 0;
-    int32_t adapter = 0;  // a loaded LoRA adapter; 0: none
+    int32_t adapter = 0;  // AdapterRef::id
     // Blocks that already hold this sequence's first tokens (found in the cache, back from host
     // memory, shared with the beam it was forked from), per cache group.
     // Entries wholly before a group's window are 0: nothing reads them.
@@ -97,6 +98,12 @@ struct BatchPlan {
     std::vector<SwapMove> swaps_in;
     std::vector<PlanEntry> entries;
     std::vector<EntryExtras> extras;  // of some entries, in their order
+    // Begun, in this order, before anything is computed. An adapter is placed before a sequence
+    // that has it is added, or has failed.
+    std::vector<AdapterChange> adapters;
+    // There is nothing to compute before an adapter is loaded or placed: the worker waits for one,
+    // for a while.
+    bool awaits_adapters = false;
 
     // Sum of counts.
     int32_t num_tokens() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/cache/cache_key_extras.h"
+#include "lib/request/adapter.h"
 #include "lib/request/answer_constraint.h"
 #include "lib/request/pooling_params.h"
 #include "lib/request/sampling_params.h"
@@ -36,9 +37,8 @@ struct Request {
     // Special tokens that stay in the text where sampling.skip_special_tokens leaves the others
     // out.
     std::vector<int32_t> kept_special_tokens;
-    std::string cache_salt;            // requests with different salts share no cached blocks
-    std::string adapter;               // its name and revision; empty: the model alone
-    int32_t adapter_id = 0;            // AddedSequence::adapter; 0: none
+    std::string cache_salt;  // requests with different salts share no cached blocks
+    AdapterRef adapter;
     std::vector<MediaKey> media_keys;  // what stands behind placeholder tokens of the prompt
     bool hides_logprobs = false;       // they are wanted to rank continuations only
     bool wants_progress = false;       // outputs tell of the prompt's being computed, too

@@ -45,6 +45,8 @@ struct RequestOutput {
     int32_t num_cached_tokens = 0;  // of the prompt, found in the cache by the first sequence
     // Behind those, tokens whose keys and values were cached, but no state to go on from.
     int32_t num_without_state = 0;
+    // Where the request's adapter was when it came; empty: it has none, or none has begun.
+    std::optional<AdapterTier> adapter_tier = {};
     // Of the prompt, including cached ones; updated for requests with wants_progress.
     int32_t num_computed_prompt_tokens = 0;
     RequestTimes times;     // the earliest of its sequences; finished_s: of the last

@@ -53,6 +53,7 @@ struct Sequence {
     std::optional<int32_t> num_cached_tokens;
     // Behind those at that time, tokens whose keys and values were cached, but no state.
     int32_t num_without_state = 0;
+    std::optional<AdapterTier> adapter_tier = {};  // when its request came; empty: it has none
 
     SequenceState state = SequenceState::waiting;
     std::optional<FinishReason> finish_reason;

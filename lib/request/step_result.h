@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/request/adapter.h"
 #include "lib/request/draft_tokens.h"
 #include "lib/request/expert_load.h"
 #include "lib/request/request.h"
@@ -77,6 +78,7 @@ struct StepResult {
     int64_t dropped_experts = 0;               // choices of experts that had no room
     std::vector<ExpertLoad> expert_load = {};  // where it is asked for; of each block a row
     DeviceCounts device = {};
+    std::vector<AdapterEvent> adapters = {};  // since the last result
 };
 
 // What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text

@@ -39,7 +39,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, CacheManager& cache, DraftPr
       admission_(context_, waiting_, running_, preemptor_, backpressure_, update_),
       slicer_(context_, waiting_, running_, preemptor_),
       drafts_(context_, running_, proposer),
-      composer_(context_, running_, plans_, update_,
+      composer_(context_, waiting_, running_, plans_, update_,
                 {preemptor_, slicer_, admission_, beams_, drafts_}),
       resizer_(context_, requests_, update_, remote_, preemptor_) {
     context_.config.check();
@@ -59,8 +59,8 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     }
     NVLLM_CHECK(request.constraint == nullptr || !request.sampling.use_beam_search,
                 "beams are held to nothing");
-    NVLLM_CHECK(request.adapter_id == 0 || !request.adapter.empty(),
-                "the cache distinguishes adapters by their names");
+    NVLLM_CHECK(request.adapter.id == 0 || !request.adapter.key.empty(),
+                "the cache distinguishes adapters by their keys");
     const std::shared_ptr<ScheduledRequest> shared = requests_.add_request(request);
     if (shared == nullptr) {
         return Fault{ErrorKind::bad_data,
@@ -69,6 +69,10 @@ Result<std::vector<SequenceId>> Scheduler::add(const Request& request) {
     const int32_t length =
         longest_length(config, static_cast<int32_t>(request.prompt_token_ids.size()), request);
     shared->rope_choice = rope_choice(config, length, request);
+    if (request.adapter.id != 0) {
+        shared->adapter_tier = context_.adapters.tier_of(request.adapter.id);
+    }
+    context_.adapters.add(request.adapter);
     std::vector<SequenceId> ids;
     for (int32_t index = 0; index < request.sampling.num_sequences(); ++index) {
         ids.push_back(shared->first + static_cast<SequenceId>(index));
@@ -92,6 +96,7 @@ void Scheduler::add_sequence(const std::shared_ptr<ScheduledRequest>& shared,
                           .drafts = {}}));
     if (request.constraint) added.constraint = request.constraint->begin();
     added.sequence.longest_length = longest_length;
+    added.sequence.adapter_tier = shared->adapter_tier;
     added.sequence.turn = waiting_.next_turn();
     // Beams other than the first begin as forks.
     if (index > 0 && request.sampling.use_beam_search) return;
@@ -151,6 +156,7 @@ std::vector<SequenceId> Scheduler::commit(const StepResult& result,
                 "one decision for each entry");
     PlanInFlight plan = plans_.take_oldest();
     context_.cache.plan_committed(plan.number);
+    context_.adapters.take(result.adapters);
     if (!plan.drafts.empty()) drafts_.roll_back(plan, result, decisions);
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         advance(plan.entries[i], result.sequences[i], decisions[i]);
@@ -226,6 +232,7 @@ std::vector<SequenceId> Scheduler::reset_worker() {
     requeue_all();
     finisher_.forget_cancelled();
     update_.clear();
+    context_.adapters.forget_worker();
     for (const auto& [id, sequence] : requests_.sequences()) {
         context_.cache.free(sequence->cache);
         sequence->is_registered = false;
@@ -280,6 +287,7 @@ SchedulerStats Scheduler::stats() const {
     }
     stats.num_awaiting = static_cast<int32_t>(remote_.leased().size());
     stats.token_budget = step_time_.budget();
+    stats.adapters = context_.adapters.stats();
     return stats;
 }
 

@@ -74,7 +74,7 @@ class Scheduler {
 
     // Makes the sequences of the request; returns their ids, by index. A fault if the request can
     // never run, or one with its id is in flight. REQUIRES: its sampling parameters were checked;
-    // a request with an adapter_id names the adapter.
+    // a request with an adapter has its key.
     Result<std::vector<SequenceId>> add(const Request& request);
 
     // The next plan. Nothing if no sequence can be planned or pipeline_depth plans are uncommitted.
@@ -117,11 +117,12 @@ class Scheduler {
     // the cancelled sequences that finished by this.
     std::vector<SequenceId> reset_worker();
 
-    // Backpressure: nothing of the request is planned until it is resumed. Its sequences release
-    // their slots, and keep their blocks until a waiting sequence needs them. Does nothing for a
-    // beam search or an unknown request.
-    void pause_for_client(RequestId request) { backpressure_.pause(request); }
-    void resume_for_client(RequestId request) { backpressure_.resume(request); }
+    // Requests of which nothing is planned: their sequences release their slots, and keep their
+    // blocks until a waiting sequence needs them.
+    Backpressure& backpressure() { return backpressure_; }
+
+    // No request with the adapter comes any more; those that have it go on.
+    void retire_adapter(int32_t adapter) { context_.adapters.retire(adapter); }
 
     // Whether a sequence runs or waits that is not paused for its client.
     bool has_work() const { return backpressure_.has_work(); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/request/sampling_params.h"
+#include "lib/schedule/adapter_stats.h"
 #include "lib/schedule/preemption_mode.h"
 #include "lib/schedule/speculation/speculation_config.h"
 
@@ -36,6 +37,7 @@ struct SchedulerConfig {
     int32_t original_context = 0;
     std::vector<uint64_t> block_bytes;  // of a block in each cache group, to weigh a swap
     SpeculationConfig speculation;
+    AdapterTierLimits adapters;
     double defrag_threshold = 0.0;  // compact when a group's fragmentation is above; 0: never
 
     // The most tokens of one sequence in one step.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "lib/schedule/adapter_stats.h"
 #include "lib/schedule/speculation/speculation_config.h"
 
 namespace nvllm {
@@ -40,6 +41,7 @@ struct SchedulerStats {
     int64_t remote_expiries = 0;    // waits that reached the deadline
     int64_t worker_resets = 0;
     SpeculationStats speculation;
+    AdapterStats adapters;
     // Nothing could be planned though sequences waited and no plan was in flight: our mistake.
     int64_t stalled_steps = 0;
 };

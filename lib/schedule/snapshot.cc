@@ -69,6 +69,7 @@ SequenceSnapshot snapshot_sequence(const ScheduledSequence& scheduled,
     out.request = sequence.request_id;
     out.index = sequence.index;
     out.priority = sequence.priority;
+    out.adapter = scheduled.request->request.adapter.name;
     out.state = sequence.state;
     out.num_prompt_tokens = sequence.num_prompt_tokens;
     out.num_tokens = sequence.num_tokens();
@@ -134,6 +135,8 @@ const char* wait_reason_name(WaitReason reason) {
             return "remote_blocks";
         case WaitReason::behind_another:
             return "behind_another";
+        case WaitReason::adapter:
+            return "adapter";
     }
     return "";
 }
@@ -184,9 +187,10 @@ class WaitExplanation {
   private:
     WaitReason reason(size_t index, const ScheduledSequence& scheduled, SequenceSnapshot& row) {
         if (scheduled.request->is_paused_for_client) return WaitReason::slow_client;
+        if (!context_.adapters.may_run(scheduled)) return WaitReason::adapter;
         if (scheduled.sequence.state == SequenceState::paused) return WaitReason::paused;
         if (scheduled.lease_end_s) return WaitReason::remote_blocks;
-        if (!is_ready(scheduled, context_.cache)) return WaitReason::other_sequence;
+        if (!is_ready(scheduled, context_)) return WaitReason::other_sequence;
         if (slots_to_take(scheduled) > num_free_) return WaitReason::no_slot;
         if (budget_was_spent_) return WaitReason::budget_spent;
         if (blocked_ != nullptr) return WaitReason::behind_another;
@@ -248,6 +252,7 @@ Snapshot Scheduler::snapshot(SnapshotDetail detail, double now_s) const {
         out.sequences.push_back(snapshot_sequence(waiting_[i], context_, now_s));
         explanation.explain(i, out.sequences.back());
     }
+    out.adapters = context_.adapters.states();
     return out;
 }
 

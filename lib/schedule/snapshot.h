@@ -49,7 +49,8 @@ enum class WaitReason : uint8_t {
     slow_client,     // paused until its client has read more; "held"
     swapped,         // in host memory, until there are free blocks for it
     remote_blocks,   // a remote source fills its blocks
-    behind_another   // an earlier sequence waits for blocks
+    behind_another,  // an earlier sequence waits for blocks
+    adapter,         // its adapter is not in a slot
 };
 const char* wait_reason_name(WaitReason reason);
 const char* block_state_name(BlockState state);
@@ -59,6 +60,7 @@ struct SequenceSnapshot {
     RequestId request = 0;
     int32_t index = 0;
     int32_t priority = 0;
+    std::string adapter;  // its name; empty: none
     SequenceState state = SequenceState::waiting;
     WaitReason wait_reason = WaitReason::none;
     int32_t num_missing_blocks = 0;  // no_blocks
@@ -126,6 +128,7 @@ struct Snapshot {
     std::vector<RunSnapshot> runs;  // a parent before its children
     // Running sequences in the order of admission, then the queue in its order.
     std::vector<SequenceSnapshot> sequences;
+    std::vector<AdapterState> adapters;  // that the worker has, or that requests have
 };
 
 // Which sequences hold each block of a group, by block.

@@ -22,6 +22,34 @@ void fields(Archive& archive, ConfigSnapshot& config) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, AdapterStats& stats) {
+    archive("num_hot", stats.num_hot);
+    archive("num_warm", stats.num_warm);
+    archive("arrivals_hot", stats.arrivals.hot);
+    archive("arrivals_warm", stats.arrivals.warm);
+    archive("arrivals_cold", stats.arrivals.cold);
+    archive("loads", stats.loads);
+    archive("loaded_bytes", stats.loaded_bytes);
+    archive("load_ms", stats.load_ms);
+    archive("places", stats.places);
+    archive("placed_bytes", stats.placed_bytes);
+    archive("place_ms", stats.place_ms);
+    archive("evictions", stats.evictions);
+    archive("failures", stats.failures);
+}
+
+template <typename Archive>
+void fields(Archive& archive, AdapterState& adapter) {
+    archive("name", adapter.name);
+    archive("folder", adapter.folder);
+    archive("tier", adapter.tier);
+    archive("slot", adapter.slot);
+    archive("num_requests", adapter.num_requests);
+    archive("num_running", adapter.num_running);
+    archive("bytes", adapter.bytes);
+}
+
+template <typename Archive>
 void fields(Archive& archive, SchedulerStats& stats) {
     archive("num_running", stats.num_running);
     archive("num_waiting", stats.num_waiting);
@@ -44,6 +72,7 @@ void fields(Archive& archive, SchedulerStats& stats) {
     archive("remote_expiries", stats.remote_expiries);
     archive("worker_resets", stats.worker_resets);
     archive("stalled_steps", stats.stalled_steps);
+    archive("adapters", stats.adapters);
 }
 
 template <typename Archive>
@@ -120,6 +149,7 @@ void fields(Archive& archive, SequenceSnapshot& sequence) {
     archive("request", sequence.request);
     archive("index", sequence.index);
     archive("priority", sequence.priority);
+    archive("adapter", sequence.adapter);
     archive("state", sequence.state);
     archive("wait_reason", sequence.wait_reason);
     archive("num_lacking_blocks", sequence.num_missing_blocks);
@@ -169,6 +199,7 @@ void fields(Archive& archive, Snapshot& snapshot) {
     archive("has_tree", snapshot.has_tree);
     archive("runs", snapshot.runs);
     archive("sequences", snapshot.sequences);
+    archive("adapters", snapshot.adapters);
 }
 
 }  // namespace nvllm

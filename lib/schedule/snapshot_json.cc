@@ -43,6 +43,7 @@ struct Writer {
     static Ordered written(const std::string& value) { return value; }
     static Ordered written(SequenceState value) { return sequence_state_name(value); }
     static Ordered written(WaitReason value) { return wait_reason_name(value); }
+    static Ordered written(AdapterTier value) { return adapter_tier_name(value); }
     static Ordered written(std::vector<BlockState>& states) {
         std::string letters;
         for (const BlockState state : states) letters += kStateLetters[static_cast<size_t>(state)];
@@ -133,7 +134,10 @@ class Reader {
         read_name(json, path, value, SequenceState::finished, &sequence_state_name);
     }
     static void read(const Json& json, const std::string& path, WaitReason& value) {
-        read_name(json, path, value, WaitReason::behind_another, &wait_reason_name);
+        read_name(json, path, value, WaitReason::adapter, &wait_reason_name);
+    }
+    static void read(const Json& json, const std::string& path, AdapterTier& value) {
+        read_name(json, path, value, AdapterTier::failed, &adapter_tier_name);
     }
     static void read(const Json& json, const std::string& path, std::vector<BlockState>& value) {
         if (!json.is_string()) fail(path, "is not a text");

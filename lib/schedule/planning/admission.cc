@@ -42,6 +42,7 @@ void Admission::start_running(ScheduledSequence& scheduled, bool aged) {
     }
     scheduled.sequence.is_aged = aged;
     context_.counters.aged_admissions += aged ? 1 : 0;
+    context_.adapters.note_admitted();
     admitted_since_aging_ = aged ? 0 : admitted_since_aging_ + 1;
     // Not by its index: a preempted sequence may have been inserted before it.
     waiting_.remove(scheduled);
@@ -59,7 +60,7 @@ std::optional<size_t> Admission::next_waiting(const PlanBuilder& builder, size_t
     for (size_t i = oldest ? 0 : from; i < waiting_.size(); ++i) {
         const ScheduledSequence& scheduled = waiting_[i];
         if (scheduled.sequence.state == SequenceState::paused) continue;
-        if (!is_ready(scheduled, context_.cache) || builder.leaves_out(scheduled)) continue;
+        if (!is_ready(scheduled, context_) || builder.leaves_out(scheduled)) continue;
         if (!oldest) return i;
         if (!found || scheduled.sequence.id < waiting_[*found].sequence.id) found = i;
     }

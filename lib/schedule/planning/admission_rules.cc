@@ -5,9 +5,11 @@
 
 namespace nvllm {
 
-bool is_ready(const ScheduledSequence& scheduled, const CacheManager& cache) {
+bool is_ready(const ScheduledSequence& scheduled, const SchedulingContext& context) {
+    const CacheManager& cache = context.cache;
     const ScheduledRequest& request = *scheduled.request;
     if (scheduled.lease_end_s || request.is_paused_for_client) return false;
+    if (!context.adapters.may_run(scheduled)) return false;
     if (request.beams != nullptr) return true;
     if (!cache.parts().prefix_cache.enabled() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.

@@ -12,9 +12,9 @@
 namespace nvllm {
 
 // Whether a waiting sequence can be admitted when slots and blocks are free: a remote source does
-// not fill its blocks, no client pauses it, and no other sequence of its request computes the
-// prompt for it.
-bool is_ready(const ScheduledSequence& scheduled, const CacheManager& cache);
+// not fill its blocks, no client pauses it, its adapter is there, and no other sequence of its
+// request computes the prompt for it.
+bool is_ready(const ScheduledSequence& scheduled, const SchedulingContext& context);
 
 // Whether the worker must compute all positions, because the pooling reads their hidden states.
 bool reads_early_positions(const ScheduledSequence& scheduled);

@@ -16,10 +16,14 @@ bool BatchComposer::may_plan() const {
 }
 
 std::optional<BatchPlan> BatchComposer::compose(int32_t token_budget, const PlanLimits& limits) {
+    context_.adapters.plan(waiting_, running_, plans_, update_.adapters);
     PlanBuilder builder = begin_plan(token_budget, limits);
     // A limit that leaves nothing to plan does not hold.
     if (builder.entries.empty() && limits != PlanLimits{}) builder = begin_plan(token_budget, {});
-    if (builder.entries.empty() && !update_.has_moves()) return std::nullopt;
+    if (builder.entries.empty()) {
+        builder.plan.awaits_adapters = plans_.empty() && context_.adapters.awaits();
+        if (!builder.plan.awaits_adapters && !update_.has_moves()) return std::nullopt;
+    }
     parts_.drafts.add_drafts(builder);
     add_token_masks(builder);
     return finalize(builder);

@@ -32,15 +32,20 @@ struct ComposerParts {
 
 class BatchComposer {
   public:
-    BatchComposer(SchedulingContext& context, RunningSet& running, PlansInFlight& plans,
-                  WorkerUpdate& update, const ComposerParts& parts)
-        : context_(context), running_(running), plans_(plans), update_(update), parts_(parts) {}
+    BatchComposer(SchedulingContext& context, const WaitingQueue& waiting, RunningSet& running,
+                  PlansInFlight& plans, WorkerUpdate& update, const ComposerParts& parts)
+        : context_(context),
+          waiting_(waiting),
+          running_(running),
+          plans_(plans),
+          update_(update),
+          parts_(parts) {}
 
     // Whether another plan may be in flight, and all tokens that it needs are known or chosen by
     // the worker itself.
     bool may_plan() const;
-    // The next plan, with the worker's update. Nothing if no token can be computed and no block is
-    // to be moved. REQUIRES: may_plan().
+    // The next plan, with the worker's update. Nothing if no token can be computed, no block is to
+    // be moved and no adapter comes. REQUIRES: may_plan().
     std::optional<BatchPlan> compose(int32_t token_budget, const PlanLimits& limits);
 
     // Whether the latest plan has as many tokens as it may.
@@ -55,6 +60,7 @@ class BatchComposer {
     bool add_placeholder(const PlannedEntry& entry) const;
 
     SchedulingContext& context_;
+    const WaitingQueue& waiting_;
     RunningSet& running_;
     PlansInFlight& plans_;
     WorkerUpdate& update_;

@@ -18,7 +18,7 @@ AddedSequence describe(const ScheduledSequence& scheduled) {
             .eos_token_ids = request.eos_token_ids,
             .index = sequence.index,
             .rope_choice = scheduled.request->rope_choice,
-            .adapter = request.adapter_id,
+            .adapter = request.adapter.id,
             .block_tables = {}};
 }
 

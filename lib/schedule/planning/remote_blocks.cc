@@ -9,9 +9,9 @@ namespace nvllm {
 
 // Beams are admitted with the slots of their group; states are not sent.
 bool RemoteBlocks::may_load(const ScheduledSequence& scheduled) const {
-    return scheduled.sequence.state == SequenceState::waiting &&
-           is_ready(scheduled, context_.cache) && !scheduled.is_beam() &&
-           !context_.cache.shape().has_states() && may_skip_prompt(scheduled);
+    return scheduled.sequence.state == SequenceState::waiting && is_ready(scheduled, context_) &&
+           !scheduled.is_beam() && !context_.cache.shape().has_states() &&
+           may_skip_prompt(scheduled);
 }
 
 std::optional<RemoteLease> RemoteBlocks::load(SequenceId id, int32_t num_tokens, double deadline_s,

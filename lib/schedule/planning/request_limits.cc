@@ -31,7 +31,7 @@ int32_t rope_choice(const SchedulerConfig& config, int32_t length, const Request
 CacheKeyExtras cache_key_extras(const SchedulerConfig& config, const Request& request) {
     const int32_t length =
         longest_length(config, static_cast<int32_t>(request.prompt_token_ids.size()), request);
-    return {request.cache_salt, request.adapter, request.media_keys,
+    return {request.cache_salt, request.adapter.key, request.media_keys,
             rope_choice(config, length, request)};
 }
 

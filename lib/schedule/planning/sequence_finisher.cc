@@ -28,6 +28,7 @@ void SequenceFinisher::finish(ScheduledSequence& scheduled, FinishReason reason)
 }
 
 void SequenceFinisher::end_request(ScheduledRequest& request) {
+    context_.adapters.release(request.request.adapter.id);
     if (request.beams != nullptr && request.beams->has_slots) {
         running_.release_slots(request.request.sampling.num_sequences());
     }

@@ -12,7 +12,7 @@ void TimeSlicer::pause_for_waiting() {
     std::vector<ScheduledSequence*> paused;
     int32_t num_free = running_.num_free_slots();
     for (const ScheduledSequence* waiting : waiting_.all()) {
-        if (!is_ready(*waiting, context_.cache)) continue;
+        if (!is_ready(*waiting, context_)) continue;
         if (num_free > 0) {
             --num_free;
             continue;
@@ -51,13 +51,14 @@ void TimeSlicer::resume_paused(bool before_admission) {
     size_t index = 0;
     while (index < waiting_.size() && num_free > 0) {
         ScheduledSequence& scheduled = waiting_[index];
-        const bool is_paused_for_client = scheduled.request->is_paused_for_client;
-        if (scheduled.sequence.state == SequenceState::paused && !is_paused_for_client) {
+        const bool may_run =
+            !scheduled.request->is_paused_for_client && context_.adapters.may_run(scheduled);
+        if (scheduled.sequence.state == SequenceState::paused && may_run) {
             --num_free;
             waiting_.remove_at(index);
             scheduled.sequence.resume(context_.now_s);
             running_.add(scheduled);
-        } else if (before_admission && is_ready(scheduled, context_.cache)) {
+        } else if (before_admission && is_ready(scheduled, context_)) {
             return;
         } else {
             ++index;

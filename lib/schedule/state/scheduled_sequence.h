@@ -31,6 +31,7 @@ struct ScheduledRequest {
     SequenceId first = 0;
     int32_t num_active = 0;   // sequences that have not finished
     int32_t rope_choice = 0;  // as in AddedSequence; the same for all, because they share blocks
+    std::optional<AdapterTier> adapter_tier = {};  // when it came; empty: it has no adapter
     // The sequence that computes the prompt. The others wait for it and find the prompt in the
     // cache.
     SequenceId prompt_sequence = 0;

@@ -5,6 +5,7 @@
 #include "lib/schedule/policy.h"
 #include "lib/schedule/scheduler_config.h"
 #include "lib/schedule/scheduler_stats.h"
+#include "lib/schedule/state/adapter_tiers.h"
 
 namespace nvllm {
 
@@ -12,6 +13,7 @@ struct SchedulingContext {
     SchedulerConfig config;
     const SchedulingPolicy& policy;
     CacheManager& cache;
+    AdapterTiers adapters{config.adapters};
     SchedulerStats counters = {};
     double now_s = 0.0;  // of the latest call; the engine's clock
 

@@ -17,6 +17,7 @@ void WorkerUpdate::move_into(BatchPlan& plan) {
     plan.num_blocks = std::exchange(num_blocks, {});
     plan.swaps_out = std::exchange(swaps_out, {});
     plan.copies = std::exchange(copies, {});
+    plan.adapters = std::exchange(adapters, {});
     // The worker has no table of a sequence that was removed after the change.
     std::erase_if(plan.table_changes, [&](const TableChange& change) {
         return std::ranges::find(plan.removed, change.owner) != plan.removed.end();

@@ -16,6 +16,7 @@ struct WorkerUpdate {
     std::vector<int32_t> num_blocks;  // of each cache group; empty: as before
     std::vector<SwapMove> swaps_out;
     std::vector<BlockMove> copies;
+    std::vector<AdapterChange> adapters;
 
     // The worker forgets the sequence, if it knows it.
     void remove(ScheduledSequence& scheduled);
@@ -23,10 +24,11 @@ struct WorkerUpdate {
     void change_table(const ScheduledSequence& owner, const TableChange& change) {
         if (owner.is_registered) table_changes.push_back(change);
     }
+    bool moves_blocks() const { return !moves.empty() || !num_blocks.empty(); }
     // A plan without entries is needed for these.
-    bool has_moves() const { return !moves.empty() || !num_blocks.empty(); }
+    bool has_moves() const { return moves_blocks() || !adapters.empty(); }
     // Whether no block is read by a copy that is still to be carried out.
-    bool reads_no_blocks() const { return swaps_out.empty() && copies.empty() && !has_moves(); }
+    bool reads_no_blocks() const { return swaps_out.empty() && copies.empty() && !moves_blocks(); }
     // Moves everything into the plan.
     void move_into(BatchPlan& plan);
     // The worker is new: it knows nothing.

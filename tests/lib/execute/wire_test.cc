@@ -117,8 +117,8 @@ TEST_CASE("lengths inside extras take no memory that is not there") {
     Bytes frame;
     write_frame(plan, frame);
     // Each of the last three lists is a length of 4 bytes and one number of 4 bytes; a number
-    // follows them.
-    for (const size_t from_end : {12, 20, 28}) {
+    // follows them, then the length of no changes of adapters and a byte.
+    for (const size_t from_end : {17, 25, 33}) {
         Bytes changed = frame;
         std::memset(changed.data() + changed.size() - from_end, 0xff, 4);
         CHECK_THROWS_AS(read_payload<BatchPlan>(payload_of(changed)), Error);

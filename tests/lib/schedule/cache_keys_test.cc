@@ -20,7 +20,7 @@ Request with_extras(RequestId id, const Extras& extras) {
     Request request = make_request(id, counting_tokens(5, 18), 2);
     request.sampling.ignore_eos = true;
     request.cache_salt = extras.salt;
-    request.adapter = extras.adapter;
+    request.adapter.key = extras.adapter;
     request.media_keys = extras.media;
     return request;
 }

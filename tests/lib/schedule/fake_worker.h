@@ -18,6 +18,7 @@
 #include "lib/request/batch_plan.h"
 #include "lib/request/step_result.h"
 #include "tests/lib/cache/kv_slots.h"
+#include "tests/lib/schedule/fake_adapters.h"
 
 namespace nvllm {
 
@@ -32,6 +33,9 @@ struct TokenRule {
     }
 };
 
+// What a rule takes for the index of a sequence: other adapters choose other tokens.
+inline int32_t index_with(int32_t index, int32_t adapter) { return index + 1000 * adapter; }
+
 // Prompt and output of a sequence that is not cancelled.
 inline std::vector<int32_t> expected_tokens(const Request& request, int32_t index,
                                             const TokenRule& rule, int32_t max_model_len) {
@@ -40,7 +44,8 @@ inline std::vector<int32_t> expected_tokens(const Request& request, int32_t inde
     const SamplingParams& sampling = request.sampling;
     const size_t num_prompt = tokens.size();
     while (true) {
-        tokens.push_back(rule.next(prefix_digests(tokens).back(), index));
+        tokens.push_back(
+            rule.next(prefix_digests(tokens).back(), index_with(index, request.adapter.id)));
         const auto num_generated = static_cast<int32_t>(tokens.size() - num_prompt);
         const bool ends = tokens.back() == kEndToken && !sampling.ignore_eos;
         if (ends && num_generated >= sampling.min_tokens) return tokens;
@@ -78,6 +83,11 @@ class FakeWorker {
         wrong += last_plan_ != 0 && plan.number != last_plan_ + 1;
         last_plan_ = plan.number;
         move_blocks(plan);
+        std::set<int32_t> in_use;
+        for (const Named& named : uncommitted_) {
+            in_use.insert(named.adapters.begin(), named.adapters.end());
+        }
+        const auto events = adapters.begin(plan.adapters, plan.awaits_adapters, in_use);
         for (const SequenceId id : plan.removed) wrong += known_.erase(id) != 1;
         for (const TableChange& change : plan.table_changes) {
             known_.at(change.owner)
@@ -86,8 +96,9 @@ class FakeWorker {
         }
         for (const AddedSequence& added : plan.added) add(added, plan);
         StepResult result{.plan_number = plan.number, .sequences = {}};
+        result.adapters = events;
         std::set<SequenceId> seen;
-        Named named{plan.number, std::vector<std::set<BlockId>>(slots_.size())};
+        Named named{plan.number, std::vector<std::set<BlockId>>(slots_.size()), {}};
         auto extras = plan.extras.begin();
         for (size_t i = 0; i < plan.entries.size(); ++i) {
             const PlanEntry& entry = plan.entries[i];
@@ -113,6 +124,7 @@ class FakeWorker {
     void restart() {
         known_.clear();
         uncommitted_.clear();
+        adapters.restart();
         for (KvSlots& group : slots_) group.lose_everything();
         for (KvSlots& group : host_slots_) group.lose_everything();
     }
@@ -140,6 +152,8 @@ class FakeWorker {
     // Drafts for the next entry of a sequence with these tokens and this index; empty: none.
     std::function<DraftTokens(std::span<const int32_t>, int32_t)> propose;
 
+    FakeAdapters adapters;
+
     int64_t wrong = 0;  // broken promises of plans
     int64_t drafts_accepted = 0;
     int64_t drafts_rejected = 0;
@@ -155,10 +169,12 @@ class FakeWorker {
         int32_t next = 0;  // the position to compute next
         int32_t index = 0;
         bool pooled = false;
+        int32_t adapter = 0;
     };
     struct Named {
         uint64_t plan_number = 0;
         std::vector<std::set<BlockId>> blocks;  // per group
+        std::set<int32_t> adapters;
     };
 
     void move_blocks(const BatchPlan& plan) {
@@ -182,7 +198,7 @@ class FakeWorker {
 
     void add(const AddedSequence& added, const BatchPlan& plan) {
         Known known{added.token_ids, prefix_digests(added.token_ids), added.block_tables, 0,
-                    added.index,     added.pooling.has_value()};
+                    added.index,     added.pooling.has_value(),       added.adapter};
         wrong += known.tables.size() != slots_.size();
         const auto entry = std::ranges::find(plan.entries, added.sequence, &PlanEntry::sequence);
         known.next = entry == plan.entries.end() ? 0 : entry->first;
@@ -219,6 +235,14 @@ class FakeWorker {
         }
         for (const int32_t token : entry.new_token_ids) append_token(found->second, token);
         Known& known = found->second;
+        if (known.adapter != 0) {
+            named.adapters.insert(known.adapter);
+            if (adapters.has_failed(known.adapter)) {
+                step.fault = Fault{ErrorKind::bad_data, "broken"};
+            } else {
+                wrong += !adapters.is_placed(known.adapter);
+            }
+        }
         append_blocks(known, entry);
         const int32_t num_known = end - drafts.size();
         if (num_known > static_cast<int32_t>(known.tokens.size())) {
@@ -256,7 +280,7 @@ class FakeWorker {
             step.candidates =
                 expected_candidates(known.digests.back(), entry.num_candidates, rule_);
         }
-        if (entry.output != OutputKind::sample) return step;
+        if (entry.output != OutputKind::sample || step.fault) return step;
         choose_tokens(known, drafts, step);
         return step;
     }
@@ -273,7 +297,8 @@ class FakeWorker {
             return 0;
         };
         while (true) {
-            step.token_ids.push_back(rule_.next(known.digests.back(), known.index));
+            step.token_ids.push_back(
+                rule_.next(known.digests.back(), index_with(known.index, known.adapter)));
             append_token(known, step.token_ids.back());
             last = child();
             if (last == 0) break;

@@ -64,6 +64,7 @@ struct Setting {
     int32_t depth = 1;
     bool ahead = false;  // plans do not wait for the tokens of most sequences
     Drafts drafts = Drafts::none;
+    int32_t max_loras = 0;  // of three times as many adapters; 0: there are none
 };
 
 struct RandomLoad {
@@ -77,6 +78,11 @@ struct RandomLoad {
                 return proposer.draft(tokens, index);
             };
         }
+        max_loras = setting.max_loras;
+        simulation.worker.adapters.limits = {max_loras, max_loras + 1};
+        simulation.worker.adapters.delays = {0, 2, 0, 1, 4};
+        // Others pass a sequence that waits for its adapter.
+        has_limited = max_loras > 0;
         for (const SchedulingPolicy& row : scheduling_policies()) {
             if (row.name == setting.policy) policy = &row;
         }
@@ -103,6 +109,7 @@ struct RandomLoad {
         config.preemption_mode = setting.mode;
         // A swap costs as much as computing some of the lengths that occur.
         config.defrag_threshold = setting.depth == 1 ? 0.3 : 0.0;
+        config.adapters = {setting.max_loras, setting.max_loras + 1};
         config.block_bytes.assign(setting.layout.groups.size(), uint64_t{3} << 20);
         return config;
     }
@@ -131,6 +138,10 @@ struct RandomLoad {
         request.sampling.min_tokens = draw(3) == 0 ? 1 + draw(*request.sampling.max_tokens) : 0;
         request.cache_salt = draw(8) == 0 ? "salt" : "";
         request.priority = draw(3);
+        if (max_loras > 0 && draw(4) != 0) {
+            const int32_t id = 1 + draw(draw(2) == 0 ? 2 : 3 * max_loras);
+            request.adapter = {id, "", std::to_string(id), "folder", 0};
+        }
         if (draw(5) == 0) {
             request.sampling.n = 1;
             request.pooling.emplace();
@@ -229,14 +240,14 @@ struct RandomLoad {
     // Perhaps a request that has finished.
     void pause_something() {
         const auto id = static_cast<RequestId>(1 + draw(static_cast<int>(next_request)));
-        simulation.scheduler.pause_for_client(id);
+        simulation.scheduler.backpressure().pause(id);
         held.insert(id);
         has_limited = true;
     }
 
     void resume_something() {
         if (held.empty()) return;
-        simulation.scheduler.resume_for_client(
+        simulation.scheduler.backpressure().resume(
             *std::next(held.begin(), draw(static_cast<int>(held.size()))));
     }
 
@@ -295,6 +306,7 @@ struct RandomLoad {
             if (draw(4) == 0) lose_worker();
         } else if (what == 21) {
             resize_cache();
+            if (max_loras > 0) simulation.scheduler.retire_adapter(1 + draw(3 * max_loras));
         } else if (what < 24) {
             if (limits) limit_plans();
         } else if (what < 28) {
@@ -317,7 +329,7 @@ struct RandomLoad {
             step();
             if (i % 8 == 0) simulation.scheduler.check_integrity();
         }
-        for (const RequestId id : held) simulation.scheduler.resume_for_client(id);
+        for (const RequestId id : held) simulation.scheduler.backpressure().resume(id);
         for (int i = 0; i < 20000 && simulation.scheduler.has_work(); ++i) {
             plan();
             commit();
@@ -329,6 +341,7 @@ struct RandomLoad {
     RandomDrafts proposer;
     Simulation simulation;
     const SchedulingPolicy* policy = nullptr;
+    int32_t max_loras = 0;
     RequestId next_request = 1;
     SequenceId last_admitted = 0;
     bool limits = draw(3) == 0;
@@ -348,6 +361,7 @@ struct Totals {
     int64_t pauses = 0, turns = 0, recomputed = 0, resizes = 0, moved = 0;
     int64_t remote_waits = 0, remote_tokens = 0, remote_expiries = 0;
     int64_t drafts_accepted = 0, drafts_rejected = 0;
+    int64_t adapters_placed = 0, adapters_evicted = 0;
 
     void add(const RandomLoad& load) {
         const SchedulerStats stats = load.simulation.scheduler.stats();
@@ -366,6 +380,8 @@ struct Totals {
         remote_expiries += stats.remote_expiries;
         drafts_accepted += load.simulation.worker.drafts_accepted;
         drafts_rejected += load.simulation.worker.drafts_rejected;
+        adapters_placed += load.simulation.worker.adapters.num_placed;
+        adapters_evicted += stats.adapters.evictions;
         hits += load.simulation.cache.stats().hit_tokens;
     }
 };
@@ -383,6 +399,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CAPTURE(setting.depth);
     CAPTURE(setting.ahead);
     CAPTURE(static_cast<int>(setting.drafts));
+    CAPTURE(setting.max_loras);
     RandomLoad load(setting, seed);
     load.run(num_steps);
     CHECK(load.wrong == 0);
@@ -417,7 +434,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                                           mode,
                                           static_cast<int32_t>(1 + seed % 3),
                                           seed / 3 % 2 == 0,
-                                          static_cast<Drafts>(seed / 6 % 3)};
+                                          static_cast<Drafts>(seed / 6 % 3),
+                                          seed % 4 == 3 ? 2 : 0};
                     check(setting, seed, 3000, totals);
                 }
             }
@@ -430,7 +448,10 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
             totals.resizes, " resizes, ", totals.moved, " blocks moved, ", totals.remote_waits,
             " waits for remote blocks that brought ", totals.remote_tokens, " tokens, ",
             totals.remote_expiries, " in vain, ", totals.drafts_accepted, " drafts accepted, ",
-            totals.drafts_rejected, " rejected");
+            totals.drafts_rejected, " rejected, ", totals.adapters_placed, " adapters placed, ",
+            totals.adapters_evicted, " evicted");
+    CHECK(totals.adapters_placed > 1000);
+    CHECK(totals.adapters_evicted > 1000);
     CHECK(totals.resizes > 1000);
     CHECK(totals.moved > 1000);
     CHECK(totals.preemptions > 1000);

@@ -73,7 +73,8 @@ struct Simulation {
         if (!plan) return false;
         wrong += plan->num_tokens() > config.max_num_batched_tokens;
         wrong += static_cast<int32_t>(plan->entries.size()) > config.max_num_seqs;
-        wrong += plan->entries.empty() && plan->moves.empty() && plan->num_blocks.empty();
+        wrong += plan->entries.empty() && plan->moves.empty() && plan->num_blocks.empty() &&
+                 plan->adapters.empty() && !plan->awaits_adapters;
         if (config.enable_chunked_prefill) {
             for (const PlanEntry& entry : plan->entries)
                 wrong += entry.count > config.largest_step();
@@ -134,7 +135,7 @@ struct Simulation {
     bool all_well() {
         scheduler.check_integrity();
         const BlockCounts blocks = cache.stats().blocks;
-        return wrong == 0 && worker.wrong == 0 && blocks.used == 0 &&
+        return wrong == 0 && worker.wrong == 0 && worker.adapters.wrong == 0 && blocks.used == 0 &&
                scheduler.stats().stalled_steps == 0;
     }
 

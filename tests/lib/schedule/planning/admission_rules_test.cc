@@ -11,17 +11,17 @@ namespace {
 TEST_CASE("a sequence is ready unless a lease, a client or the prompt's sequence keeps it") {
     Parts parts;
     ScheduledSequence& scheduled = parts.add(endless(1, 14, 4));
-    CHECK(is_ready(scheduled, parts.cache));
+    CHECK(is_ready(scheduled, parts.context));
     scheduled.lease_end_s = 5.0;
-    CHECK_FALSE(is_ready(scheduled, parts.cache));
+    CHECK_FALSE(is_ready(scheduled, parts.context));
     scheduled.lease_end_s.reset();
     parts.backpressure.pause(1);
-    CHECK_FALSE(is_ready(scheduled, parts.cache));
+    CHECK_FALSE(is_ready(scheduled, parts.context));
     parts.backpressure.resume(1);
     scheduled.request->prompt_sequence = 77;
-    CHECK_FALSE(is_ready(scheduled, parts.cache));
+    CHECK_FALSE(is_ready(scheduled, parts.context));
     scheduled.request->prompt_computed = true;
-    CHECK(is_ready(scheduled, parts.cache));
+    CHECK(is_ready(scheduled, parts.context));
 }
 
 TEST_CASE("prompts with logprobs or pooled positions are computed") {

@@ -16,8 +16,8 @@ TEST_CASE("nothing is planned of a request that is held, and then it goes on whe
     simulation.add(endless(2, 10, 5));
     simulation.step();
     simulation.step();
-    simulation.scheduler.pause_for_client(1);
-    simulation.scheduler.pause_for_client(1);
+    simulation.scheduler.backpressure().pause(1);
+    simulation.scheduler.backpressure().pause(1);
     const int32_t length = simulation.scheduler.find(1)->num_tokens();
     for (int i = 0; i < 3; ++i) CHECK(simulation.step());
     CHECK(simulation.num_finished == 1);
@@ -31,7 +31,7 @@ TEST_CASE("nothing is planned of a request that is held, and then it goes on whe
     CHECK(snapshot.sequences.at(0).wait_reason == WaitReason::slow_client);
     simulation.scheduler.check_integrity();
     SUBCASE("to its end") {
-        simulation.scheduler.resume_for_client(1);
+        simulation.scheduler.backpressure().resume(1);
         simulation.run();
         CHECK(simulation.scheduler.stats().recomputed_tokens == 0);
         CHECK(simulation.finished.at(1).finish_reason == FinishReason::length);
@@ -39,8 +39,8 @@ TEST_CASE("nothing is planned of a request that is held, and then it goes on whe
     SUBCASE("unless it is taken back") {
         CHECK(simulation.scheduler.cancel(1) == std::vector<SequenceId>{1});
     }
-    simulation.scheduler.resume_for_client(1);
-    simulation.scheduler.pause_for_client(99);
+    simulation.scheduler.backpressure().resume(1);
+    simulation.scheduler.backpressure().pause(99);
     CHECK(simulation.all_well());
 }
 
@@ -49,11 +49,11 @@ TEST_CASE("a sequence in a plan in flight pauses at the commit") {
     simulation.add(endless(1, 10, 20));
     simulation.step();
     simulation.plan();
-    simulation.scheduler.pause_for_client(1);
+    simulation.scheduler.backpressure().pause(1);
     simulation.commit();
     CHECK_FALSE(simulation.step());
     CHECK(simulation.scheduler.find(1)->num_generated() == 2);
-    simulation.scheduler.resume_for_client(1);
+    simulation.scheduler.backpressure().resume(1);
     simulation.run();
     CHECK(simulation.all_well());
 }
@@ -68,11 +68,11 @@ TEST_CASE("who is held keeps neither slots nor blocks from others") {
     simulation.step();
     simulation.step();
     simulation.add(endless(2, 20, 28));
-    simulation.scheduler.pause_for_client(1);
+    simulation.scheduler.backpressure().pause(1);
     while (simulation.scheduler.has_work()) simulation.step();
     CHECK(simulation.finished.at(2).finish_reason == FinishReason::length);
     CHECK(simulation.num_finished == 1);
-    simulation.scheduler.resume_for_client(1);
+    simulation.scheduler.backpressure().resume(1);
     simulation.run();
     CHECK(simulation.finished.at(1).finish_reason == FinishReason::length);
     CHECK(simulation.all_well());
@@ -84,11 +84,11 @@ TEST_CASE("one that waits and is held lets those behind it pass") {
     Simulation simulation(config, small_cache(), kEndless);
     simulation.add(endless(1, 10, 3));
     simulation.add(endless(2, 10, 3));
-    simulation.scheduler.pause_for_client(1);
+    simulation.scheduler.backpressure().pause(1);
     while (simulation.scheduler.has_work()) simulation.step();
     CHECK(simulation.finished.count(2) == 1);
     CHECK(simulation.finished.count(1) == 0);
-    simulation.scheduler.resume_for_client(1);
+    simulation.scheduler.backpressure().resume(1);
     simulation.run();
     CHECK(simulation.all_well());
 }
@@ -97,13 +97,13 @@ TEST_CASE("a lost worker leaves what is held held") {
     Simulation simulation(small_config(), small_cache(), kEndless);
     simulation.add(endless(1, 10, 20));
     simulation.step();
-    simulation.scheduler.pause_for_client(1);
+    simulation.scheduler.backpressure().pause(1);
     simulation.plan();
     simulation.scheduler.reset_worker();
     simulation.results.clear();
     simulation.worker.restart();
     CHECK_FALSE(simulation.step());
-    simulation.scheduler.resume_for_client(1);
+    simulation.scheduler.backpressure().resume(1);
     simulation.run();
     CHECK(simulation.all_well());
 }

@@ -11,8 +11,8 @@ namespace {
 TEST_CASE("an entry that reaches the last known token samples") {
     Parts parts;
     Request request = endless(1, 6, 4);
-    request.adapter = "tuned";
-    request.adapter_id = 3;
+    request.adapter.key = "tuned";
+    request.adapter.id = 3;
     ScheduledSequence& scheduled = parts.add(request);
     scheduled.sequence.start(0, 0.0);
     PlanBuilder builder = parts.builder();
