@@ -198,6 +198,12 @@ Metric& Family<Metric>::with(std::span<const std::string_view> values) {
 }
 
 template <typename Metric>
+void Family<Metric>::remove(std::span<const std::string_view> values) {
+    const std::lock_guard lock(mutex_);
+    children_.erase(labels(values));
+}
+
+template <typename Metric>
 std::string Family<Metric>::text(const MetricView& view) const {
     std::string samples;
     {

@@ -119,6 +119,8 @@ class Family : public MetricFamily {
     Metric& with(std::initializer_list<std::string_view> values) {
         return with(std::span(values.begin(), values.size()));
     }
+    // The child is gone. REQUIRES: no reference to it is kept.
+    void remove(std::span<const std::string_view> values);
     std::string text(const MetricView& view) const override;
 
   private:

@@ -190,9 +190,11 @@ class Parser {
         return num_taken;
     }
 
-    // Whether a positional argument stood before the rest, or its flag is in it.
+    // Whether a positional argument stood before the rest, or its flag is in it, or there is none
+    // that a word could be meant for.
     bool names_positional(std::span<const std::string> rest) const {
-        return has_positional_ || std::ranges::any_of(rest, [&](const std::string& argument) {
+        return has_positional_ || positional_flags_.empty() ||
+               std::ranges::any_of(rest, [&](const std::string& argument) {
                    return positional_flags_.contains(flag_in(argument));
                });
     }

@@ -24,14 +24,18 @@ MemoryPlan Engine::plan(const EngineConfig& config, std::optional<uint64_t> avai
 }
 
 Result<Request> Engine::prepare(const RequestInput& input) const {
-    return replicas_->input().process(input);
+    Result<Request> request = replicas_->input().process(input);
+    if (!request || input.adapter.empty()) return request;
+    Result<AdapterRef> adapter = replicas_->adapters().find(input.adapter);
+    if (!adapter) return adapter.fault();
+    request->adapter = *std::move(adapter);
+    return request;
 }
 RequestId Engine::submit(Request request, OutputListener listener) {
     return replicas_->submit(std::move(request), std::move(listener));
 }
 void Engine::cancel(RequestId id) { replicas_->loop_of(id).inbox().cancel(id); }
-void Engine::hold(RequestId id) { replicas_->loop_of(id).inbox().hold(id, true); }
-void Engine::go_on(RequestId id) { replicas_->loop_of(id).inbox().hold(id, false); }
+void Engine::hold(RequestId id, bool is_held) { replicas_->loop_of(id).inbox().hold(id, is_held); }
 void Engine::wait_idle() { replicas_->wait_idle(); }
 void Engine::resize_cache(double share) { replicas_->resize_cache(share); }
 CacheReset Engine::reset_prefix_cache() { return replicas_->reset_prefix_cache(); }
@@ -48,6 +52,7 @@ void Engine::set_snapshot_listener(uint64_t after_step,
     first.snapshot_step = after_step;
     first.snapshot_listener = std::move(listener);
 }
+AdapterRegistry& Engine::adapters() const { return replicas_->adapters(); }
 const InputProcessor& Engine::input_processor() const { return replicas_->input(); }
 const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const {
     return replicas_->model().tokenizer;

@@ -15,6 +15,7 @@
 
 #include "lib/base/result.h"
 #include "lib/cache/cache_stats.h"
+#include "lib/engine/adapters/adapter_registry.h"
 #include "lib/engine/engine_config.h"
 #include "lib/engine/loop/health.h"
 #include "lib/execute/memory_budget.h"
@@ -31,7 +32,7 @@ struct RequestInput;
 
 // Called on the engine thread with new output, in order (of several replicas' threads by one at a
 // time); the last call of a request has `finished` set. Must not block for long and must not call
-// back into the engine but for cancel(), hold() and go_on().
+// back into the engine but for cancel() and hold().
 using OutputListener = std::function<void(RequestOutput&&)>;
 
 // How long each phase of the start took; phases may overlap.
@@ -131,10 +132,9 @@ class Engine {
     // The listener gets a last output with FinishReason::cancelled, unless the request has finished
     // meanwhile.
     void cancel(RequestId id);
-    // Pauses a request whose client does not read, until go_on(). Outputs of the steps in flight
+    // Pauses a request whose client does not read, or lets it go on. Outputs of the steps in flight
     // still come. Has no effect on a beam search, or when the request has finished.
-    void hold(RequestId id);
-    void go_on(RequestId id);
+    void hold(RequestId id, bool is_held = true);
     // Blocks until nothing is queued or running.
     void wait_idle();
     // Changes the key-value cache to this share (0 to 1] of the blocks it was planned with, while
@@ -156,6 +156,9 @@ class Engine {
     // Called once, on the engine thread, after the step with this number, of the first replica. Set
     // before the first submit().
     void set_snapshot_listener(uint64_t after_step, std::function<void(const Snapshot&)> listener);
+
+    // Those that requests may name.
+    AdapterRegistry& adapters() const;
 
     const InputProcessor& input_processor() const;
     const std::shared_ptr<const Tokenizer>& tokenizer() const;  // null when the model has none

@@ -10,6 +10,7 @@
 #include "kernels/host/cpu_placement.h"
 #include "lib/cache/block_size.h"
 #include "lib/cache/cache_manager.h"
+#include "lib/engine/adapters/lora_settings.h"
 #include "lib/execute/memory_budget.h"
 #include "lib/execute/worker_config.h"
 #include "lib/model/loader.h"
@@ -154,6 +155,7 @@ struct EngineConfig {
     KvCacheOptions kv_cache;
     SchedulingOptions scheduling;
     SpeculationOptions speculation;
+    LoraOptions lora;
     InspectionOptions inspection;
 };
 

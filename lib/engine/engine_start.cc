@@ -21,6 +21,7 @@
 #include "lib/engine/rank_launch_choice.h"
 #include "lib/execute/worker_setup.h"
 #include "lib/model/layers/rope_scaling.h"
+#include "lib/model/lora/adapter_slots.h"
 #include "lib/system/memory_info.h"
 
 namespace nvllm {
@@ -97,15 +98,31 @@ void add_devices(EngineMetadata& metadata, const BlockSize& block_size) {
     if (!request.utilization) request.utilization = kDeviceUtilization;
 }
 
-MemoryRequest memory_request(const EngineConfig& config, const ModelMetadata& metadata,
-                             const DraftChoice& drafts) {
+// Of all adapters that may be in the memory that the plan is of.
+uint64_t adapter_bytes(const EngineMetadata& metadata) {
+    if (metadata.lora_targets == nullptr) return 0;
+    const LoraChoice& lora = metadata.lora;
+    const int32_t count = metadata.device.is_cpu() ? lora.max_cpu_loras : lora.limits.max_loras;
+    const uint64_t usual = largest_adapter_bytes(*metadata.lora_targets, lora.limits.max_rank,
+                                                 metadata.model.compute_type);
+    return static_cast<uint64_t>(count) * std::max(usual, lora.largest_bytes);
+}
+
+MemoryRequest memory_request(const EngineMetadata& all) {
+    const EngineConfig& config = all.config;
+    const ModelMetadata& metadata = all.model;
+    const DraftChoice& drafts = all.drafts;
     const SchedulerConfig& scheduler = config.scheduling.scheduler;
     MemoryRequest request = config.memory;
-    request.weight_bytes = metadata.weight_bytes;
+    request.adapter_bytes = adapter_bytes(all);
+    request.weight_bytes = metadata.weight_bytes + request.adapter_bytes;
     request.scratch_bytes = Worker::scratch_bytes(
         *metadata.model,
         {scheduler.max_num_batched_tokens, Worker::max_logit_rows(scheduler.max_num_seqs),
-         metadata.num_threads, metadata.device, metadata.activations});
+         metadata.num_threads, metadata.device, metadata.activations,
+         all.lora_targets == nullptr ? std::vector<ops::LoraLinear>()
+                                     : largest_linears(*all.lora_targets, all.lora.limits.max_loras,
+                                                       all.lora.limits.max_rank)});
     request.available_bytes = available_memory_bytes();
     request.model_max_positions = metadata.config.max_positions;
     request.max_num_seqs = scheduler.max_num_seqs;
@@ -286,7 +303,11 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
     metadata.placement = engine_placement(config);
     metadata.options = load_options(config, metadata.placement.num_threads());
     metadata.options.device = metadata.device.choice;
+    metadata.lora = choose_adapters(config.lora);
+    if (metadata.lora.limits.max_loras > 0) metadata.lora_targets = std::make_shared<LoraTargets>();
+    metadata.options.lora_targets = metadata.lora_targets.get();
     metadata.model = model_metadata(metadata.options);
+    metadata.options.lora_targets = nullptr;
     share_out_experts(metadata, config.compute.parallel);
     metadata.parallel = choose_parallel(config.compute.parallel, metadata.options, metadata.model);
     metadata.config = fitted_to(metadata.model.config, !metadata.device.is_cpu(), config);
@@ -298,7 +319,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
                                                   metadata.parallel.is_alone() &&
                                                   can_plan_ahead(metadata.device);
     check_device_attends(metadata.device, metadata.model.kv_groups);
-    metadata.memory = memory_request(metadata.config, metadata.model, metadata.drafts);
+    metadata.memory = memory_request(metadata);
     if (metadata.device.is_cpu()) {
         share_memory(metadata.parallel, metadata.memory);
     } else {
@@ -372,6 +393,7 @@ SchedulerConfig scheduler_config(const EngineConfig& config, const EngineMetadat
     scheduler.original_context =
         static_cast<int32_t>(original_context(model.rope, model.max_positions, plan.max_model_len));
     scheduler.block_bytes = plan.block_bytes();
+    scheduler.adapters = {metadata.lora.limits.max_loras, metadata.lora.max_cpu_loras};
     if (metadata.parallel.sizes.pipeline > 1) {
         // States are put back behind a step with drafts before another one begins.
         const bool waits = metadata.drafts.num_states > 0;

@@ -5,6 +5,7 @@
 
 #include "kernels/host/cpu_placement.h"
 #include "lib/cache/cache_manager.h"
+#include "lib/engine/adapters/adapter_registry.h"
 #include "lib/engine/device_choice.h"
 #include "lib/engine/draft_choice.h"
 #include "lib/engine/engine_config.h"
@@ -30,6 +31,9 @@ struct EngineMetadata {
     ParallelChoice parallel;
     bool shares_experts = false;  // the replicas, of layers that have some
     DraftChoice drafts;
+    LoraChoice lora;
+    // Of the whole model; null: there are no adapters.
+    std::shared_ptr<LoraTargets> lora_targets;
     MemoryRequest memory;
 };
 

@@ -44,6 +44,7 @@ WorkerSetup worker_setup(const EngineConfig& config, const EngineMetadata& metad
     setup.model.max_model_len = plan.max_model_len;
     setup.worker = worker_config(config, metadata.drafts, plan);
     setup.worker.activations = metadata.model.activations;
+    setup.worker.adapters = metadata.lora.limits;
     setup.kv_groups = metadata.model.kv_groups;
     setup.vocab_size = metadata.model.config.vocab_size;
     setup.proposer = metadata.drafts.setup;

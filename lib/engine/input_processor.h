@@ -41,6 +41,7 @@ struct RequestInput {
     std::vector<std::string>
         bad_words;  // texts that are never written; added to sampling.bad_words as tokens
     std::string cache_salt;
+    std::string adapter;  // by its name in AdapterRegistry; empty: the model alone
     int32_t priority = 0;
     bool speculative = true;  // drafts may be proposed, where the engine does
     // Only so many tokens of the prompt, its last ones; what the tokenizer puts around a text

@@ -9,6 +9,7 @@
 #include "lib/base/file.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/checkpoint/quantization_config.h"
+#include "lib/engine/adapters/adapter_registry.h"
 #include "lib/engine/options/speculation_options.h"
 
 namespace nvllm {
@@ -86,6 +87,7 @@ void check_model_choice(const EngineConfig& config) {
     read_chat_template(config.model.chat_template);
     const SpeculationSettings speculation = speculation_settings(config.speculation);
     if (!speculation.draft_model.empty()) resolve(config, speculation.draft_model);
+    choose_adapters(config.lora);
 }
 
 }  // namespace nvllm

@@ -15,6 +15,7 @@ void OutputProcessor::add(const Request& request, std::span<const SequenceId> se
                 .num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size()),
                 .num_active = static_cast<int32_t>(sequences.size()),
                 .num_cached_tokens = 0,
+                .adapter_tier = {},
                 .hides_logprobs = request.hides_logprobs,
                 .wants_progress = request.wants_progress,
                 .times = {},
@@ -47,6 +48,7 @@ void OutputProcessor::admitted(const Sequence& sequence, double now_s) {
     entry->times.first_scheduled_s = now_s;
     entry->num_cached_tokens = sequence.num_cached_tokens.value_or(0);
     entry->num_without_state = sequence.num_without_state;
+    entry->adapter_tier = sequence.adapter_tier;
     note_progress(*entry, entry->num_cached_tokens);
 }
 
@@ -218,6 +220,7 @@ std::optional<RequestOutput> OutputProcessor::take(RequestId request, double now
     output.num_prompt_tokens = entry.num_prompt_tokens;
     output.num_cached_tokens = entry.num_cached_tokens;
     output.num_without_state = entry.num_without_state;
+    output.adapter_tier = entry.adapter_tier;
     output.num_computed_prompt_tokens = entry.num_computed_prompt_tokens;
     output.times = entry.times;
     output.times.output_s = now_s;

@@ -72,6 +72,7 @@ class OutputProcessor {
         int32_t num_active = 0;
         int32_t num_cached_tokens = 0;
         int32_t num_without_state = 0;
+        std::optional<AdapterTier> adapter_tier;
         int32_t num_computed_prompt_tokens = 0;
         bool hides_logprobs = false;
         bool wants_progress = false;

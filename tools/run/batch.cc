@@ -195,6 +195,7 @@ class Batch {
         }
         request.input.sampling = answers_.sampling;
         request.input.grammar = answers_.grammar;
+        request.input.adapter = answers_.adapter;
         submit(std::move(request), next_prompt());
     }
 
@@ -214,6 +215,7 @@ class Batch {
         request.input.prompt = std::move(ids);
         request.input.sampling = answers_.sampling;
         request.input.grammar = answers_.grammar;
+        request.input.adapter = answers_.adapter;
         submit(std::move(request), next_prompt());
     }
 
@@ -225,8 +227,16 @@ class Batch {
         }
         add_system_prompt(*request);
         if (!request->says_format) request->input.grammar = answers_.grammar;
+        request->input.adapter = request->adapter.value_or(adapter_of(request->model));
         request->input.allow_special_in_messages = options_.allow_special_in_messages;
         submit(std::move(*request), place);
+    }
+
+    // A line that was written for a server may name an adapter as its model.
+    std::string adapter_of(const std::string& model) const {
+        const bool is_adapter = engine_.adapters().is_enabled() && !model.empty() &&
+                                engine_.adapters().find(model).ok();
+        return is_adapter ? model : answers_.adapter_of_lines;
     }
 
     // Conversations without a system message get the one of --system-prompt.

@@ -11,6 +11,8 @@ namespace nvllm::run {
 struct AnswerDefaults {
     SamplingParams sampling;
     std::optional<GrammarSpec> grammar;  // what they are held to
+    std::string adapter;                 // of prompts that are no lines of JSON; empty: none
+    std::string adapter_of_lines;        // of those that name none
 };
 
 // Returns the program's exit code: 0, that of the first prompt that failed, or that of the signal

@@ -126,6 +126,7 @@ class Conversation {
         RequestInput input;
         input.sampling = options_.sampling;
         input.grammar = options_.grammar;
+        input.adapter = options_.adapter;
         input.allow_special_in_messages = options_.allow_special_in_messages;
         input.prompt =
             std::make_shared<const nvllm::Conversation>(nvllm::Conversation{.messages = messages_});

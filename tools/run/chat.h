@@ -12,6 +12,7 @@ namespace nvllm::run {
 struct ChatOptions {
     SamplingParams sampling;
     std::optional<GrammarSpec> grammar;  // what answers are held to
+    std::string adapter;                 // empty: the model alone
     std::optional<std::string> system_prompt;
     bool show_timings = false;
     bool allow_special_in_messages = false;

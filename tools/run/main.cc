@@ -117,6 +117,13 @@ void require_generation(const EngineConfig& config) {
                                               config.model.name, model.architecture));
 }
 
+// That of prompts that are no lines of JSON: the only one, unless one is named.
+std::string adapter_of_prompts(const Engine& engine, const RunOptions& run) {
+    if (run.adapter) return *run.adapter;
+    const std::vector<AdapterInfo> all = engine.adapters().list();
+    return all.size() == 1 ? all.front().ref.name : "";
+}
+
 int run_program(int argc, char** argv) {
     RunOptions run;
     SamplingFlags sampling;
@@ -156,10 +163,12 @@ int run_program(int argc, char** argv) {
     if (run.step_log) log.emplace(engine, *run.step_log);
     int code = 0;
     if (wants_chat(run)) {
-        code = chat(engine,
-                    {params, spec, run.system_prompt, show_timings, run.allow_special_in_messages});
+        code = chat(engine, {params, spec, adapter_of_prompts(engine, run), run.system_prompt,
+                             show_timings, run.allow_special_in_messages});
     } else {
-        code = run_batch(engine, run, {params, spec}, show_timings);
+        code = run_batch(engine, run,
+                         {params, spec, adapter_of_prompts(engine, run), run.adapter.value_or("")},
+                         show_timings);
     }
     engine.stop();
     if (log) log->finish();

@@ -29,6 +29,10 @@ OptionList<RunOptions> run_options() {
     list.add("allow-special-in-messages", &RunOptions::allow_special_in_messages,
              "Let special tokens in the contents of messages be themselves; without it they are "
              "plain text.");
+    list.add("adapter", &RunOptions::adapter,
+             "The adapter of --lora-modules that prompts have, and lines of JSON that name none "
+             "(\"adapter\").",
+             value_name("NAME"), default_text("of prompts the only one there is"));
     list.group("Output");
     list.add(
         "output-format", &RunOptions::output_format,

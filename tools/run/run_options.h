@@ -19,6 +19,7 @@ struct RunOptions {
     std::optional<bool> chat;  // prompts are messages; empty: they are not, and a hint may say so
     std::optional<std::string> system_prompt;
     bool allow_special_in_messages = false;
+    std::optional<std::string> adapter;  // empty: see adapter_of_prompts()
     bool plan = false;
     std::optional<std::filesystem::path> step_log;
     std::optional<bool> show_timings;

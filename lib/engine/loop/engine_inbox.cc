@@ -32,6 +32,11 @@ void EngineInbox::hold(RequestId id, bool is_held) {
     post(HoldMessage{id, is_held});
 }
 
+void EngineInbox::forget_adapter(int32_t adapter) {
+    const std::lock_guard lock(mutex_);
+    post(ForgetAdapterMessage{adapter});
+}
+
 std::future<void> EngineInbox::resize(std::vector<int32_t> num_blocks) {
     ResizeMessage message{std::move(num_blocks), {}};
     std::future<void> done = message.done.get_future();

@@ -37,12 +37,15 @@ struct ResizeMessage {
 struct ResetCacheMessage {
     std::promise<CacheReset> done;
 };
+struct ForgetAdapterMessage {
+    int32_t adapter = 0;
+};
 struct SnapshotMessage {
     SnapshotDetail detail = SnapshotDetail::full;
     std::promise<Snapshot> promise;
 };
 using EngineMessage = std::variant<SubmitMessage, CancelMessage, HoldMessage, ResizeMessage,
-                                   ResetCacheMessage, SnapshotMessage>;
+                                   ResetCacheMessage, ForgetAdapterMessage, SnapshotMessage>;
 
 class EngineInbox {
   public:
@@ -55,6 +58,8 @@ class EngineInbox {
     RequestId submit(Request request, OutputListener listener);
     void cancel(RequestId id);
     void hold(RequestId id, bool is_held);
+    // No request with it is submitted any more.
+    void forget_adapter(int32_t adapter);
     // Ready when the cache has the new size. Throws unavailable after shut_down().
     std::future<void> resize(std::vector<int32_t> num_blocks);
     // Throws as resize().

@@ -157,12 +157,14 @@ void EngineLoop::take(EngineMessage& message) {
     } else if (auto* cancelled = std::get_if<CancelMessage>(&message)) {
         cancel(cancelled->id);
     } else if (auto* held = std::get_if<HoldMessage>(&message)) {
-        held->is_held ? scheduler_->pause_for_client(held->id)
-                      : scheduler_->resume_for_client(held->id);
+        held->is_held ? scheduler_->backpressure().pause(held->id)
+                      : scheduler_->backpressure().resume(held->id);
     } else if (auto* asked = std::get_if<SnapshotMessage>(&message)) {
         answer(*asked);
     } else if (auto* reset = std::get_if<ResetCacheMessage>(&message)) {
         reset->done.set_value(cache_->clear_unused());
+    } else if (auto* forgotten = std::get_if<ForgetAdapterMessage>(&message)) {
+        scheduler_->retire_adapter(forgotten->adapter);
     } else if (!faults_.dead()) {
         resizes_.add(std::move(std::get<ResizeMessage>(message)));
     }

@@ -16,6 +16,7 @@ OptionList<EngineConfig> engine_options(WithModel with_model) {
                  defragmentation_options());
     list.include(&EngineConfig::scheduling, scheduling_options());
     list.include(&EngineConfig::speculation, speculation_options());
+    list.include(&EngineConfig::lora, lora_options());
     list.include(&EngineConfig::inspection, inspection_options());
     return list;
 }

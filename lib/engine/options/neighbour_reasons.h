@@ -3,7 +3,7 @@
 
 namespace nvllm {
 
-inline constexpr auto kNoAdapters = "adapters are not supported yet";
+inline constexpr auto kNoPromptAdapters = "adapters of prompts are not supported; LoRA's are";
 inline constexpr auto kDraftsAlike = "a draft model is computed where the model is";
 inline constexpr auto kTextOnly = "requests with images, sound or video are refused";
 inline constexpr auto kReadAsItIs =

@@ -20,6 +20,7 @@ OptionList<KvCacheOptions> kv_cache_options();
 OptionList<SchedulerConfig> defragmentation_options();
 OptionList<SchedulingOptions> scheduling_options();
 OptionList<SpeculationOptions> speculation_options();
+OptionList<LoraOptions> lora_options();
 OptionList<InspectionOptions> inspection_options();
 
 // The words of an option that names a row of a table.

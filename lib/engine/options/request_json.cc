@@ -32,6 +32,7 @@ struct Builder {
 struct Field {
     const char* name;
     void (*read)(const Json&, Builder&);
+    bool takes_null = false;  // else null counts as absent
 };
 
 Json read_anything(const Json& value) { return value; }
@@ -102,6 +103,9 @@ constexpr auto kFields = std::to_array<Field>({
     {"chat_template_kwargs", read_template_kwargs},
     {"bad_words", [](const Json& v, Builder& b) { b.request.input.bad_words = read_strings(v); }},
     {"cache_salt", [](const Json& v, Builder& b) { b.request.input.cache_salt = read_string(v); }},
+    {"adapter",
+     [](const Json& v, Builder& b) { b.request.adapter = v.is_null() ? "" : read_string(v); },
+     true},
     {"priority", [](const Json& v, Builder& b) { b.request.input.priority = read_int32(v); }},
     {"speculative", [](const Json& v, Builder& b) { b.request.input.speculative = read_bool(v); }},
     {"truncate_prompt_tokens",
@@ -110,7 +114,8 @@ constexpr auto kFields = std::to_array<Field>({
              static_cast<int32_t>(read_integer(v, -1, std::numeric_limits<int32_t>::max()));
      }},
     // What says who asks or how to answer, not what to generate.
-    {"model", ignored},
+    {"model", [](const Json& v,
+                 Builder& b) { b.request.model = v.is_string() ? v.get<std::string>() : ""; }},
     {"user", ignored},
     {"metadata", ignored},
     {"stream", ignored},
@@ -157,7 +162,7 @@ std::optional<Fault> read_fields(const Json& object, Builder& builder) {
     for (const auto& [name, value] : object.items()) {
         try {
             if (const Field* field = find_field(name)) {
-                if (!value.is_null()) field->read(value, builder);
+                if (!value.is_null() || field->takes_null) field->read(value, builder);
             } else if (const GrammarField* of_grammar = find_grammar_field(name)) {
                 builder.fault = read_grammar(*of_grammar, value, builder);
             } else if (!read_sampling_field(name, value, builder.request.input.sampling)) {

@@ -16,6 +16,9 @@ struct JsonRequest {
     RequestInput input;
     std::string prompt_text;               // empty for ids and messages
     std::optional<std::string> custom_id;  // of an OpenAI batch line
+    // Which adapter it names, or that it wants none; empty: it says neither.
+    std::optional<std::string> adapter;
+    std::string model;         // as it names it; which one answers is not decided by it alone
     bool says_format = false;  // it says what the answer is held to, also when that is nothing
 };
 

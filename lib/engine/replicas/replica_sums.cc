@@ -12,12 +12,35 @@ void add(Stats& sum, const Stats& one, std::initializer_list<Count Stats::*> mem
     for (Count Stats::*const member : members) sum.*member += one.*member;
 }
 
+// Each once.
+void add_names(std::vector<std::string>& sum, const std::vector<std::string>& more) {
+    for (const std::string& name : more) {
+        if (std::ranges::find(sum, name) == sum.end()) sum.push_back(name);
+    }
+}
+
 void add(SpeculationStats& sum, const SpeculationStats& one) {
     using S = SpeculationStats;
     add(sum, one, {&S::drafts, &S::draft_tokens, &S::accepted_tokens});
     for (size_t i = 0; i < sum.accepted_per_position.size(); ++i) {
         sum.accepted_per_position[i] += one.accepted_per_position[i];
     }
+}
+
+void add(AdapterStats& sum, const AdapterStats& one) {
+    using A = AdapterStats;
+    add(sum, one, {&A::num_hot, &A::num_warm});
+    add(sum, one, {&A::loads, &A::places, &A::evictions, &A::failures});
+    add(sum, one, {&A::loaded_bytes, &A::placed_bytes});
+    add(sum, one, {&A::load_ms, &A::place_ms});
+    using Arrivals = AdapterArrivals;
+    add(sum.arrivals, one.arrivals, {&Arrivals::hot, &Arrivals::warm, &Arrivals::cold});
+    add_names(sum.running, one.running);
+    add_names(sum.waiting, one.waiting);
+    // One that runs somewhere does not wait.
+    std::erase_if(sum.waiting, [&](const std::string& name) {
+        return std::ranges::find(sum.running, name) != sum.running.end();
+    });
 }
 
 void add(SchedulerStats& sum, const SchedulerStats& one) {
@@ -31,6 +54,7 @@ void add(SchedulerStats& sum, const SchedulerStats& one) {
          &S::remote_waits, &S::remote_tokens, &S::remote_expiries, &S::worker_resets,
          &S::stalled_steps});
     add(sum.speculation, one.speculation);
+    add(sum.adapters, one.adapters);
 }
 
 void add(CacheStats& sum, const CacheStats& one) {

@@ -33,6 +33,7 @@ Engine::Replicas::Replicas(const EngineConfig& given) {
     model_.timings.config_ms = milliseconds_since(begin);
     const std::string& record = metadata.config.compute.parallel.record_expert_load;
     if (!record.empty()) recorder_.emplace(record);
+    load_adapters(metadata);
     start_loops(metadata);
     load_texts(metadata);
     for (const auto& loop : loops_) {
@@ -42,6 +43,22 @@ Engine::Replicas::Replicas(const EngineConfig& given) {
     }
     set_step_listener({});
     model_.timings.total_ms = milliseconds_since(begin);
+}
+
+// Those that are named at the start are checked before a weight is read.
+void Engine::Replicas::load_adapters(const EngineMetadata& metadata) {
+    const auto forget = [this](int32_t adapter) {
+        for (const auto& loop : loops_) loop->inbox().forget_adapter(adapter);
+    };
+    adapters_ =
+        std::make_unique<AdapterRegistry>(metadata.lora_targets, metadata.lora.limits, forget);
+    for (const NamedAdapter& named : metadata.lora.modules) {
+        const AdapterInfo info = adapters_->load(named.name, named.folder).value_or_throw();
+        if (!info.note.empty()) model_.notes.push_back(info.note);
+    }
+    if (metadata.lora.folder.empty()) return;
+    adapters_->watch(metadata.lora.folder);
+    for (std::string& fault : adapters_->check_folder()) model_.notes.push_back(std::move(fault));
 }
 
 void Engine::Replicas::start_loops(EngineMetadata& metadata) {
@@ -80,8 +97,9 @@ void Engine::Replicas::load_texts(const EngineMetadata& metadata) {
     }
     model_.timings.tokenizer_ms = milliseconds_since(begin);
     const GenerationConfig generation = chosen_generation_config(config, directory);
-    model_.notes = nvllm::model_notes(model_.config, metadata.model.weights_note,
-                                      model_.tokenizer.get(), generation);
+    std::vector<std::string> notes = nvllm::model_notes(model_.config, metadata.model.weights_note,
+                                                        model_.tokenizer.get(), generation);
+    model_.notes.insert(model_.notes.begin(), notes.begin(), notes.end());
     if (!metadata.model.replicated_modules.empty()) {
         model_.notes.push_back(fmt::format(
             "every rank has all of {} modules, which cannot be shared out; the first: {}",

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/engine/adapters/adapter_registry.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/engine_start.h"
 #include "lib/engine/input_processor.h"
@@ -37,6 +38,7 @@ class Engine::Replicas {
 
     const LoadedModel& model() const { return model_; }
     const InputProcessor& input() const { return *input_; }
+    AdapterRegistry& adapters() const { return *adapters_; }
     EngineLoop& loop(int32_t replica) const { return *loops_.at(static_cast<size_t>(replica)); }
     // That of a request.
     EngineLoop& loop_of(RequestId id) const {
@@ -54,6 +56,7 @@ class Engine::Replicas {
     EngineHealth health() const;
 
   private:
+    void load_adapters(const EngineMetadata& metadata);
     void start_loops(EngineMetadata& metadata);
     void load_texts(const EngineMetadata& metadata);
     std::vector<bool> usable() const;
@@ -62,6 +65,7 @@ class Engine::Replicas {
     EngineClock clock_;
     LoadedModel model_;
     std::unique_ptr<InputProcessor> input_;
+    std::unique_ptr<AdapterRegistry> adapters_;
     std::optional<ReplicaRouter> router_;  // of several
     std::optional<ExpertLoadRecorder> recorder_;
     std::mutex listening_;  // held while one of several calls a listener

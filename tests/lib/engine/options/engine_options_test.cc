@@ -33,7 +33,7 @@ TEST_CASE("the parts' options stand in six groups, each in one piece") {
         CHECK(field.field.section == "engine");
     }
     CHECK(groups == std::vector<std::string>{"Model", "Compute", "Memory", "Scheduling",
-                                             "Speculation", "Inspection"});
+                                             "Speculation", "Adapters", "Inspection"});
 }
 
 TEST_CASE("programs with several models have no option for one") {
