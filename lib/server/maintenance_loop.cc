@@ -11,6 +11,7 @@ namespace nvllm::server {
 namespace {
 
 constexpr std::chrono::milliseconds kAlertInterval{2000};
+constexpr std::chrono::milliseconds kAdapterInterval{1000};
 
 // Its own recovery does not help it.
 bool is_stuck(const std::shared_ptr<HostedModel>& model) {
@@ -39,6 +40,10 @@ void MaintenanceLoop::check(Clock::time_point now) {
         next_alert_check_ = now + kAlertInterval;
         run_aside([this] { check_alerts(); });
     }
+    if (now >= next_adapter_check_) {
+        next_adapter_check_ = now + kAdapterInterval;
+        check_adapters();
+    }
     throughput_.check(parts_.models, now);
     if (parts_.manager.keep_alive_interval() && now >= next_keep_alive_) keep_alive(now);
     if (parts_.models.has_unused()) {
@@ -60,6 +65,18 @@ void MaintenanceLoop::run_aside(std::function<void()> work) {
 void MaintenanceLoop::check_alerts() {
     const std::lock_guard lock(alerts_mutex_);
     log_alert_changes(alerts_.update(lookup_in_scrape(parts_.metrics.text())));
+}
+
+// Of folders that are watched (--lora-dir).
+void MaintenanceLoop::check_adapters() {
+    for (const auto& model : parts_.models.all()) {
+        if (model->config().lora.folder.empty() || model->engine() == nullptr) continue;
+        run_aside([model] {
+            for (const std::string& fault : model->engine()->adapters().check_folder()) {
+                log_warning(fault);
+            }
+        });
+    }
 }
 
 // The manager hears nothing while an engine is stuck.

@@ -45,6 +45,7 @@ class MaintenanceLoop {
   private:
     void run_aside(std::function<void()> work);
     void check_alerts();
+    void check_adapters();
     void keep_alive(Clock::time_point now);
 
     const Maintained parts_;
@@ -55,6 +56,7 @@ class MaintenanceLoop {
     ThroughputLog throughput_;
     Clock::time_point expected_at_ = Clock::now() + kInterval;
     Clock::time_point next_alert_check_{};
+    Clock::time_point next_adapter_check_{};
     Clock::time_point next_keep_alive_{};
 };
 

@@ -70,6 +70,11 @@ std::vector<ServedModel> served_models(const ServerConfig& config, const EngineC
     if (!config.served.served_model_names.empty())
         models.front().names = config.served.served_model_names;
     separate_sockets(models);
+    if (models.size() > 1 && (!engine.lora.modules.empty() || !engine.lora.folder.empty())) {
+        throw Error(ErrorKind::usage,
+                    "--lora-modules and --lora-dir name adapters of a single model; of several, "
+                    "load them by POST /v1/load_lora_adapter with \"model\"");
+    }
     return models;
 }
 

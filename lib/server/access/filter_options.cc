@@ -16,6 +16,9 @@ OptionList<FilterOptions> filter_options() {
     list.add("allowed-hosts", &FilterOptions::allowed_hosts,
              "Host names that clients may use besides the address itself.", value_name("NAME"),
              default_text("any, unless listening at the loopback"));
+    list.add("allow-runtime-lora-updating", &FilterOptions::changes_adapters,
+             "POST /v1/load_lora_adapter and /v1/unload_lora_adapter are for every user, who can "
+             "have any folder read, and not for the administration's socket alone.");
     return list;
 }
 

@@ -13,7 +13,8 @@ struct FilterOptions {
     std::vector<std::string> allowed_origins;  // patterns, as origins.h has them
     bool local_origins = true;                 // allows pages and programs of this machine
     std::vector<std::string> allowed_hosts;
-    bool serves_page = true;  // the chat page
+    bool serves_page = true;        // the chat page
+    bool changes_adapters = false;  // users may load and unload them
 };
 
 OptionList<FilterOptions> filter_options();

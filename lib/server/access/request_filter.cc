@@ -45,7 +45,7 @@ std::string allowed_headers(const HttpRequest& head) {
     return names;
 }
 
-bool reaches(const Endpoint& endpoint, const Route& route) {
+bool reaches(const Endpoint& endpoint, const Route& route, const FilterOptions& options) {
     switch (endpoint.role) {
         case EndpointRole::admin:
             return true;
@@ -54,6 +54,7 @@ bool reaches(const Endpoint& endpoint, const Route& route) {
         case EndpointRole::api:
             break;
     }
+    if (route.access == RouteAccess::adapters) return options.changes_adapters;
     return route.access != RouteAccess::admin;
 }
 
@@ -99,7 +100,8 @@ std::optional<ApiError> RequestFilter::refusal(const HttpRequest& head, const En
     if (head.method == "OPTIONS" && head.path == "*") return std::nullopt;
     const Route* by_path = routes_.find(head.path);
     const bool is_hidden = by_path != nullptr && by_path->is_page && !options_.serves_page;
-    if (by_path == nullptr || is_hidden || !reaches(endpoint, *by_path)) return not_found(head);
+    if (by_path == nullptr || is_hidden || !reaches(endpoint, *by_path, options_))
+        return not_found(head);
     if (head.method == "OPTIONS") return std::nullopt;
     const bool is_websocket = wants_websocket(head) && by_path->has_json_body;
     const Route* route = is_websocket ? by_path : routes_.find(head.method, head.path);

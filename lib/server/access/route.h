@@ -19,11 +19,12 @@ struct RouteContext;
 using TransactionPointer = std::shared_ptr<HttpTransaction>;
 
 enum class RouteAccess {
-    open,     // every client
-    health,   // every client, also at the metrics port
-    user,     // a key, if there are keys
-    metrics,  // as user; at the metrics port every client
-    admin,    // at the administration's socket only
+    open,      // every client
+    health,    // every client, also at the metrics port
+    user,      // a key, if there are keys
+    metrics,   // as user; at the metrics port every client
+    admin,     // at the administration's socket only
+    adapters,  // as admin, unless users may change adapters
 };
 
 // The body of a request, as a component of the OpenAPI document.

@@ -30,7 +30,7 @@ constexpr Absent kAbsent[] = {
 };
 
 bool is_suggested(const Route* route) {
-    return route != nullptr && route->access != RouteAccess::admin && !route->is_page;
+    return route != nullptr && route->access < RouteAccess::admin && !route->is_page;
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ constexpr auto kVllm = std::to_array<ForeignFlag>({
     foreign_refused("--tool-server", one, "clients run the tools that are called"),
     foreign_refused("--exclude-tools-when-tool-choice-none", none,
                     "the template gets the tools that a request names"),
-    foreign_refused("--lora-modules --prompt-adapters", many, kNoAdapters),
+    foreign_refused("--prompt-adapters", many, kNoPromptAdapters),
     foreign_ignored("--trust-request-mm-kwargs", none,
                     "requests with images, sound or video are refused"),
     foreign_ignored("--cohere-is-reasoning-model", none, "Cohere's API is not served"),

@@ -1,6 +1,8 @@
 // From a configuration to an engine that serves.
 #include "lib/server/models/hosted_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace nvllm::server {
@@ -16,6 +18,17 @@ size_t max_bytes_of_a_token(const Tokenizer& tokenizer) {
         longest = std::max(longest, tokenizer.token_bytes(id).size());
     }
     return longest * kMaxShortening;
+}
+
+// A request by that name would get the model alone.
+void check_adapter_names(const Engine& engine, const std::vector<std::string>& names) {
+    for (const AdapterInfo& adapter : engine.adapters().list()) {
+        if (std::ranges::find(names, adapter.ref.name) == names.end()) continue;
+        throw Error(ErrorKind::usage,
+                    fmt::format("adapter {} is called like its model: give one of them another "
+                                "name (--served-model-name)",
+                                adapter.ref.name));
+    }
 }
 
 }  // namespace
@@ -56,6 +69,7 @@ void HostedModel::fail(const std::string& why) {
 void HostedModel::load(const EngineConfig& fitted) {
     try {
         engine_ = std::make_unique<Engine>(fitted);
+        check_adapter_names(*engine_, names_);
     } catch (const std::exception& error) {
         fail(error.what());
         throw;

@@ -10,6 +10,13 @@ bool has_name(const HostedModel& model, std::string_view name) {
     return std::ranges::find(model.names(), name) != model.names().end();
 }
 
+// False until the model is loaded.
+bool has_adapter(const HostedModel& model, std::string_view name) {
+    const Engine* const engine = model.engine();
+    return engine != nullptr && engine->adapters().is_enabled() &&
+           engine->adapters().find(std::string(name)).ok();
+}
+
 }  // namespace
 
 bool ModelSet::add(std::shared_ptr<HostedModel> model) {
@@ -28,6 +35,9 @@ std::shared_ptr<HostedModel> ModelSet::find(std::string_view name) const {
     if (name.empty()) return models_.empty() ? nullptr : models_.front();
     for (const auto& model : models_) {
         if (has_name(*model, name)) return model;
+    }
+    for (const auto& model : models_) {
+        if (has_adapter(*model, name)) return model;
     }
     return nullptr;
 }

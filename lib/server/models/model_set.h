@@ -16,7 +16,8 @@ class ModelSet {
   public:
     // False when a model of one of its names is there already.
     bool add(std::shared_ptr<HostedModel> model);
-    // By any of its names; the first model for an empty one. Null when there is none.
+    // By any of its names, or that of an adapter of it; the first model for an empty one. Null when
+    // there is none.
     std::shared_ptr<HostedModel> find(std::string_view name) const;
     std::vector<std::shared_ptr<HostedModel>> all() const;
     // Those that were removed and have not ended yet as well.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace nvllm::server {
 namespace {
 
@@ -29,6 +31,12 @@ ApiError not_loaded(const HostedModel& model, ModelState state) {
 }
 
 }  // namespace
+
+std::string adapter_named(const HostedModel& model, const std::string& name) {
+    const bool is_own =
+        name.empty() || std::ranges::find(model.names(), name) != model.names().end();
+    return is_own ? "" : name;
+}
 
 std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::string& name,
                                         ApiError& error) {

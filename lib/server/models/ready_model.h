@@ -9,8 +9,11 @@
 
 namespace nvllm::server {
 
-// By any of its names; the first model for an empty one. Null if it is unknown, not loaded or
-// without an engine that runs; `error` says which.
+// The adapter that a request wants which names this model so; empty: the model alone.
+std::string adapter_named(const HostedModel& model, const std::string& name);
+
+// By any of its names or those of its adapters; the first model for an empty one. Null if it is
+// unknown, not loaded or without an engine that runs; `error` says which.
 std::shared_ptr<HostedModel> find_ready(const ModelSet& models, const std::string& name,
                                         ApiError& error);
 

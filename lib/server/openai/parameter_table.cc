@@ -511,7 +511,8 @@ constexpr NotBuilt kNotBuilt[] = {
     {"suffix", kGeneration,
      "texts are only continued: write what goes before and after into the prompt, with the model's "
      "own tokens for filling in the middle"},
-    {"lora", kGeneration, "adapters are not served yet"},
+    {"lora", kGeneration, "an adapter is asked for by its name as model"},
+    {"adapter", kGeneration, "an adapter is asked for by its name as model"},
     {"kv_transfer_params", kGeneration, "caches are not moved between servers yet"},
     {"chat_template", kCompletion, "a completion has no template"},
     {"prompt_token_ids", kGeneration, "token ids are given as prompt of a completion"},

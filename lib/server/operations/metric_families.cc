@@ -143,6 +143,26 @@ SpeculationFamilies::SpeculationFamilies(MetricsRegistry& registry)
                                              "proposed, from 0.",
                                              {kModel, "position"})) {}
 
+AdapterFamilies::AdapterFamilies(MetricsRegistry& registry)
+    : adapters(registry.gauge("nvllm_adapters",
+                              "LoRA adapters in slots (hot) and in host memory alone (warm).",
+                              {kModel, "tier"})),
+      adapter_requests(registry.counter("nvllm_adapter_requests_total",
+                                        "Requests with an adapter, by where it was when they came.",
+                                        {kModel, "tier"})),
+      adapter_loads(registry.counter("nvllm_adapter_loads_total",
+                                     "Adapters read from disk into host memory.", {kModel})),
+      adapter_loaded_bytes(
+          registry.counter("nvllm_adapter_loaded_bytes_total", "Bytes of those.", {kModel})),
+      adapter_load_ms(registry.counter("nvllm_adapter_load_milliseconds_total",
+                                       "Time that it took.", {kModel})),
+      adapter_evictions(registry.counter("nvllm_adapter_evictions_total",
+                                         "Adapters that left their slot for another one.",
+                                         {kModel})),
+      adapter_failures(registry.counter("nvllm_adapter_failures_total",
+                                        "Adapters that could not be loaded when they were wanted.",
+                                        {kModel})) {}
+
 CacheFamilies::CacheFamilies(MetricsRegistry& registry)
     : blocks(registry.gauge("nvllm_kv_blocks",
                             "Key-value blocks: used by sequences, unused but cached, free.",
@@ -219,6 +239,7 @@ ModelFamilies::ModelFamilies(MetricsRegistry& registry, int64_t max_tokens)
       SizeFamilies(registry, max_tokens),
       StepFamilies(registry),
       SpeculationFamilies(registry),
+      AdapterFamilies(registry),
       CacheFamilies(registry),
       FaultFamilies(registry),
       ReplicaFamilies(registry) {}

@@ -90,6 +90,19 @@ struct SpeculationFamilies {
     CounterFamily& accepted_per_position;  // position
 };
 
+// LoRA adapters.
+struct AdapterFamilies {
+    explicit AdapterFamilies(MetricsRegistry& registry);
+
+    GaugeFamily& adapters;            // tier
+    CounterFamily& adapter_requests;  // tier
+    CounterFamily& adapter_loads;
+    CounterFamily& adapter_loaded_bytes;
+    CounterFamily& adapter_load_ms;
+    CounterFamily& adapter_evictions;
+    CounterFamily& adapter_failures;
+};
+
 // The key-value cache and the device.
 struct CacheFamilies {
     explicit CacheFamilies(MetricsRegistry& registry);
@@ -139,6 +152,7 @@ struct ModelFamilies : RequestFamilies,
                        SizeFamilies,
                        StepFamilies,
                        SpeculationFamilies,
+                       AdapterFamilies,
                        CacheFamilies,
                        FaultFamilies,
                        ReplicaFamilies {
@@ -151,8 +165,9 @@ struct VllmFamilies {
     // Shows `native` under vLLM's names as well.
     VllmFamilies(MetricsRegistry& registry, const ModelFamilies& native);
 
-    CounterFamily& request_success;  // finished_reason
-    GaugeFamily& cache_config_info;  // settings as labels
+    CounterFamily& request_success;   // finished_reason
+    GaugeFamily& cache_config_info;   // settings as labels
+    GaugeFamily& lora_requests_info;  // names of adapters as labels
 };
 
 }  // namespace nvllm::server

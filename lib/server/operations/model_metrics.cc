@@ -49,6 +49,7 @@ ModelMetrics::ModelMetrics(const std::string& name, ModelFamilies& families, Vll
     : name_(name),
       families_(families),
       vllm_(vllm),
+      adapters_(name, families, vllm),
       prompt_tokens_(families.prompt_tokens.with({name})),
       cached_prompt_tokens_(families.prompt_token_sources.with({name, "local_cache_hit"})),
       computed_prompt_tokens_(families.prompt_token_sources.with({name, "local_compute"})),
@@ -82,6 +83,7 @@ void ModelMetrics::set_engine(std::function<EngineStats()> stats) {
 }
 
 void ModelMetrics::set_cache_config(const EngineConfig& config, const MemoryPlan& plan) {
+    if (config.lora.is_asked_for()) adapters_.enable(config.lora.slots());
     if (vllm_ == nullptr) return;
     vllm_->cache_config_info
         .with({"0", name_, fmt::format("{}", plan.block_size), dtype_name(plan.kv_dtype),
@@ -238,6 +240,7 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     raise(families_.graph_captures, stats.device.graph_captures);
     raise(families_.graph_launches, stats.device.graph_launches);
     show_speculation(scheduler.speculation);
+    adapters_.show(scheduler.adapters);
     for (size_t i = 0; i < stats.replicas.size(); ++i) show_replica(i, stats.replicas[i]);
     const FaultCounts& faults = stats.faults;
     raise(families_.nonfinite_logits, faults.nonfinite_rows);
@@ -283,6 +286,7 @@ void ModelMetrics::show_speculation(const SpeculationStats& stats) {
 }
 
 void ModelMetrics::forget_engine() {
+    adapters_.forget();
     for (GaugeFamily* family :
          {&families_.running, &families_.waiting, &families_.paused, &families_.swapped,
           &families_.token_budget, &families_.heartbeat, &families_.cache_usage,

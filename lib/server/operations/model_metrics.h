@@ -15,6 +15,7 @@
 
 #include "lib/engine/engine.h"
 #include "lib/request/request_output.h"
+#include "lib/server/operations/adapter_metrics.h"
 #include "lib/server/operations/metric_families.h"
 
 namespace nvllm::server {
@@ -126,6 +127,7 @@ class ModelMetrics {
     std::string name_;
     ModelFamilies& families_;
     VllmFamilies* vllm_;
+    AdapterMetrics adapters_;
 
     // Children that are counted often.
     Counter& prompt_tokens_;

@@ -99,7 +99,10 @@ VllmFamilies::VllmFamilies(MetricsRegistry& registry, const ModelFamilies& nativ
       cache_config_info(registry.gauge(
           "vllm:cache_config_info", "Settings of the key-value cache.",
           {"engine", "model_name", "block_size", "cache_dtype", "enable_prefix_caching",
-           "num_gpu_blocks", "num_cpu_blocks", "swap_space_bytes", "eviction_policy"})) {
+           "num_gpu_blocks", "num_cpu_blocks", "swap_space_bytes", "eviction_policy"})),
+      lora_requests_info(registry.gauge(
+          "vllm:lora_requests_info", "Adapters that requests have, by name: when they were so.",
+          {"engine", "model_name", "max_lora", "waiting_lora_adapters", "running_lora_adapters"})) {
     show_gauges_and_counters(registry, native);
     show_speculation(registry, native);
     show_times(registry, native);

@@ -130,8 +130,7 @@ void ActiveGeneration::set_paused(bool is_paused) {
     model_->server_metrics().stream_paused(is_paused);
     for (const Prompt& prompt : prompts_) {
         if (prompt.is_finished) continue;
-        is_paused ? model_->engine()->hold(prompt.request)
-                  : model_->engine()->go_on(prompt.request);
+        model_->engine()->hold(prompt.request, is_paused);
     }
 }
 

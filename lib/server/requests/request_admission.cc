@@ -96,10 +96,16 @@ bool is_too_large_for_now(const HostedModel& model, int64_t prompt_tokens) {
 
 // A text that cannot fit is not even encoded: that would be the client's cheapest way to keep the
 // server busy.
-Result<std::vector<Request>> prepare(const HostedModel& model,
+Result<std::vector<Request>> prepare(const HostedModel& model, const std::string& adapter,
                                      const std::vector<RequestInput>& inputs) {
     const auto max_bytes = static_cast<size_t>(model.engine()->memory_plan().max_model_len) *
                            model.longest_token_bytes();
+    AdapterRef used;
+    if (!adapter.empty()) {
+        auto found = model.engine()->adapters().find(adapter);
+        if (!found) return found.fault();
+        used = *std::move(found);
+    }
     std::vector<Request> prepared;
     for (const RequestInput& input : inputs) {
         if (const size_t bytes = prompt_bytes(input); bytes > max_bytes) {
@@ -107,6 +113,7 @@ Result<std::vector<Request>> prepare(const HostedModel& model,
         }
         auto request = model.engine()->prepare(input);
         if (!request) return request.fault();
+        request->adapter = used;
         prepared.push_back(std::move(*request));
     }
     return prepared;
@@ -154,7 +161,7 @@ std::optional<Admitted> RequestAdmission::admit(const Applicant& applicant, ApiE
     const auto key = key_of(applicant);
     if (has_lost_its_key(applicant, key)) return refuse(no_such_key());
     if (auto why = take_permits(applicant, key, admitted.permit)) return reject(*why);
-    auto prepared = prepare(applicant.model, applicant.inputs);
+    auto prepared = prepare(applicant.model, applicant.adapter, applicant.inputs);
     if (!prepared) {
         Fault fault = prepared.fault();
         if (fault.field == "prompt") fault.field = applicant.prompt_field;

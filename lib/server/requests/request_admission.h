@@ -17,6 +17,7 @@ namespace nvllm::server {
 
 struct Applicant {
     HostedModel& model;
+    const std::string& adapter;        // empty: none
     const std::string* authorization;  // as the header has it; null if absent
     // The key that the server itself acts for, as HttpTransaction has it.
     const std::optional<std::string>& acting_key;

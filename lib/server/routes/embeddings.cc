@@ -46,7 +46,7 @@ void start_embedding(RouteContext& context, const TransactionPointer& transactio
         read_embedding_request(std::move(asked->body), *defaults, model.request_limits());
     if (!request) return refuse(transaction, request.fault());
     const auto num_texts = static_cast<int64_t>(request->inputs.size());
-    auto admitted = admit(context, transaction, model, "input", request->inputs, num_texts);
+    auto admitted = admit(context, transaction, *asked, "input", request->inputs, num_texts);
     if (!admitted) return;
     add_ignored_header(transaction, request->ignored);
     const std::string name = request->model.empty() ? model.name() : request->model;

@@ -31,15 +31,14 @@ bool has_grammar(const GenerationRequest& request) {
 }
 
 void begin_generation(RouteContext& context, const TransactionPointer& transaction,
-                      const std::shared_ptr<HostedModel>& model, GenerationCall&& call,
-                      const char* prompt_field) {
+                      const ModelRequest& asked, GenerationCall&& call, const char* prompt_field) {
     GenerationRequest& request = call.request;
     auto admitted =
-        admit(context, transaction, *model, prompt_field, request.inputs, request.num_sequences());
+        admit(context, transaction, asked, prompt_field, request.inputs, request.num_sequences());
     if (!admitted) return;
     add_ignored_header(transaction, request.ignored);
     auto generation = std::make_shared<ActiveGeneration>(
-        std::move(request), call.make_writer, model, transaction, std::move(admitted->permit),
+        std::move(request), call.make_writer, asked.model, transaction, std::move(admitted->permit),
         context.tokenizer_threads, removal_from(context.active));
     context.active.add(generation);
     generation->start(std::move(admitted->prepared));
@@ -66,15 +65,14 @@ void start_generation(RouteContext& context, const TransactionPointer& transacti
         return refuse(transaction, *wrong);
     }
     if (!has_grammar(read_call->request)) {
-        return begin_generation(context, transaction, asked->model, std::move(*read_call),
-                                prompt_field);
+        return begin_generation(context, transaction, *asked, std::move(*read_call), prompt_field);
     }
     // To compile a grammar may take long: the texts of others do not wait for it.
     auto waiting = std::make_shared<GenerationCall>(std::move(*read_call));
     const bool has_room = context.grammar_threads.try_run(
-        [&context, transaction, waiting, prompt_field, hosted = asked->model] {
+        [&context, transaction, waiting, prompt_field, asked = std::move(*asked)] {
             run_handler(transaction, [&] {
-                begin_generation(context, transaction, hosted, std::move(*waiting), prompt_field);
+                begin_generation(context, transaction, asked, std::move(*waiting), prompt_field);
             });
         });
     if (!has_room) refuse_overload(context, transaction);

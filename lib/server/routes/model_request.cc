@@ -46,16 +46,18 @@ std::optional<ModelRequest> read_model_request(RouteContext& context,
     if (!body) return std::nullopt;
     auto model = find_model(context, transaction, *body);
     if (model == nullptr) return std::nullopt;
-    return ModelRequest{std::move(*body), std::move(model)};
+    std::string adapter = adapter_named(*model, model_name_in(*body));
+    return ModelRequest{std::move(*body), std::move(model), std::move(adapter)};
 }
 
 std::optional<Admitted> admit(RouteContext& context, const TransactionPointer& transaction,
-                              HostedModel& model, const char* prompt_field,
+                              const ModelRequest& asked, const char* prompt_field,
                               const std::vector<RequestInput>& inputs, int64_t num_sequences) {
     ApiError error;
     const auto authorization = transaction->request().authorization();
     auto admitted =
-        context.admission.admit({.model = model,
+        context.admission.admit({.model = *asked.model,
+                                 .adapter = asked.adapter,
                                  .authorization = authorization ? &*authorization : nullptr,
                                  .acting_key = transaction->acting_key,
                                  .prompt_field = prompt_field,

@@ -14,6 +14,7 @@ namespace nvllm::server {
 struct ModelRequest {
     nlohmann::ordered_json body;  // an object
     std::shared_ptr<HostedModel> model;
+    std::string adapter;  // of the model; empty: none
 };
 
 // Where one of these returns nothing, it has responded.
@@ -21,7 +22,7 @@ std::optional<ModelRequest> read_model_request(RouteContext& context,
                                                const TransactionPointer& transaction);
 // `prompt_field`: the name of the prompt in the body, for its faults.
 std::optional<Admitted> admit(RouteContext& context, const TransactionPointer& transaction,
-                              HostedModel& model, const char* prompt_field,
+                              const ModelRequest& asked, const char* prompt_field,
                               const std::vector<RequestInput>& inputs, int64_t num_sequences);
 
 void refuse(const TransactionPointer& transaction, const Fault& fault);

@@ -19,13 +19,25 @@ responses::Model describe(const HostedModel& model, const std::string& name) {
     return response;
 }
 
-// The models that serve now; while there is none yet, clients are told to retry.
+// Its parent is the model under its own name.
+responses::Model describe(const HostedModel& model, const AdapterInfo& adapter) {
+    responses::Model response = describe(model, adapter.ref.name);
+    response.root = adapter.ref.folder;
+    response.parent = model.name();
+    return response;
+}
+
+// The models that serve now, each before its adapters; while there is none yet, clients are told to
+// retry.
 HttpResponse models_response(const RouteContext& context, const HttpRequest&) {
     responses::ModelList list;
     ApiError error;
     for (const auto& model : context.models.all()) {
         if (find_ready(context.models, model->name(), error) == nullptr) continue;
         for (const std::string& name : model->names()) list.data.push_back(describe(*model, name));
+        for (const AdapterInfo& adapter : model->engine()->adapters().list()) {
+            list.data.push_back(describe(*model, adapter));
+        }
     }
     if (list.data.empty() && error.status == 503) return error_response(error);
     return typed_response(list);
@@ -35,7 +47,11 @@ HttpResponse model_response(const RouteContext& context, const HttpRequest& requ
     const std::string name =
         percent_decoded(request.path.substr(std::string_view("/v1/models/").size()));
     if (const auto model = context.models.find(name)) {
-        return typed_response(describe(*model, name));
+        const std::string asked = adapter_named(*model, name);
+        if (asked.empty()) return typed_response(describe(*model, name));
+        for (const AdapterInfo& adapter : model->engine()->adapters().list()) {
+            if (adapter.ref.name == asked) return typed_response(describe(*model, adapter));
+        }
     }
     ApiError error;
     find_ready(context.models, name, error);

@@ -176,7 +176,7 @@ Json openapi_document(const RouteList& routes, const std::string& version,
     json["security"][0]["key"] = Json::array();
     json["paths"] = Json::object();
     for (const Route* route : routes.all()) {
-        if (route->access == RouteAccess::admin) continue;
+        if (route->access >= RouteAccess::admin) continue;
         json["paths"][path_of(*route)][lower(route->method)] = operation(*route);
     }
     json["components"]["securitySchemes"]["key"]["type"] = "http";

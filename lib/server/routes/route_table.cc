@@ -8,7 +8,7 @@
 namespace nvllm::server {
 namespace {
 
-constexpr std::array<const Route*, 47> kRoutes = {
+constexpr std::array<const Route*, 49> kRoutes = {
     &routes::chat_page,
     &routes::live,
     &routes::ready,
@@ -54,6 +54,8 @@ constexpr std::array<const Route*, 47> kRoutes = {
     &routes::reset_prefix_cache,
     &routes::dump_state,
     &routes::timeline,
+    &routes::load_adapter,
+    &routes::unload_adapter,
     &routes::load_model,
     &routes::unload_model,
 };

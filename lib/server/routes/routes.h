@@ -39,6 +39,7 @@ extern const Route resize_cache;
 extern const Route reset_prefix_cache;  // reset_cache.cc
 extern const Route dump_state;
 extern const Route timeline;
-extern const Route load_model, unload_model;  // change_models.cc
+extern const Route load_adapter, unload_adapter;  // change_adapters.cc
+extern const Route load_model, unload_model;      // change_models.cc
 
 }  // namespace nvllm::server::routes

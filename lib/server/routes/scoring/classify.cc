@@ -45,7 +45,7 @@ void start_classify(RouteContext& context, const TransactionPointer& transaction
     PoolingParams pooling = scoring.class_pooling();
     if (!request->uses_activation) pooling.function = ScoreFunction::none;
     for (RequestInput& input : request->inputs) input.pooling = pooling;
-    auto admitted = admit(context, transaction, model, "input", request->inputs,
+    auto admitted = admit(context, transaction, *asked, "input", request->inputs,
                           static_cast<int64_t>(request->inputs.size()));
     if (!admitted) return;
     add_ignored_header(transaction, request->ignored);

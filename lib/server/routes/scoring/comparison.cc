@@ -94,26 +94,28 @@ std::vector<float> scores_of(const ScoreRequest& request, ScoreMethod method,
 }  // namespace
 
 void start_comparison(RouteContext& context, const TransactionPointer& transaction,
-                      const std::shared_ptr<HostedModel>& model, Comparison comparison) {
+                      const ModelRequest& asked, Comparison comparison) {
+    const std::shared_ptr<HostedModel>& model = asked.model;
     const InputProcessor& processor = model->engine()->input_processor();
     const auto method = processor.scoring().method();
     if (!method) return refuse(transaction, method.fault());
     auto inputs = inputs_of(comparison.texts, processor, *method);
     if (!inputs) return refuse(transaction, inputs.fault());
-    auto admitted = admit(context, transaction, *model, comparison.texts_field, *inputs,
+    auto admitted = admit(context, transaction, asked, comparison.texts_field, *inputs,
                           static_cast<int64_t>(inputs->size()));
     if (!admitted) return;
     add_ignored_header(transaction, comparison.texts.ignored);
     const std::string_view prefix = comparison.id_prefix;
     if (comparison.texts.model.empty()) comparison.texts.model = model->name();
-    PoolingRoute route{
-        .id_prefix = prefix,
-        .write = [method = *method, asked = std::move(comparison)](
-                     const std::string& id, std::span<const PooledText> texts) {
-            ComparedTexts compared{id, asked.texts.model, scores_of(asked.texts, method, texts)};
-            for (const PooledText& text : texts) compared.num_tokens += text.num_tokens;
-            return asked.write(asked.texts, compared);
-        }};
+    PoolingRoute route{.id_prefix = prefix,
+                       .write = [method = *method, comparison = std::move(comparison)](
+                                    const std::string& id, std::span<const PooledText> texts) {
+                           ComparedTexts compared{id, comparison.texts.model,
+                                                  scores_of(comparison.texts, method, texts)};
+                           for (const PooledText& text : texts)
+                               compared.num_tokens += text.num_tokens;
+                           return comparison.write(comparison.texts, compared);
+                       }};
     auto active =
         std::make_shared<ActivePooling>(std::move(route), model, transaction,
                                         std::move(admitted->permit), removal_from(context.active));

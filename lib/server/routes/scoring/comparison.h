@@ -32,6 +32,6 @@ struct Comparison {
 // Computes the comparison and responds with what `write` makes of it; a request that this model
 // cannot serve is responded to.
 void start_comparison(RouteContext& context, const TransactionPointer& transaction,
-                      const std::shared_ptr<HostedModel>& model, Comparison comparison);
+                      const ModelRequest& asked, Comparison comparison);
 
 }  // namespace nvllm::server

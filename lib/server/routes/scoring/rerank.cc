@@ -43,7 +43,7 @@ void start_rerank(RouteContext& context, const TransactionPointer& transaction) 
                            const ScoreRequest& texts, const ComparedTexts& compared) {
         return ranking_json(top_n, shows, texts, compared);
     };
-    start_comparison(context, transaction, asked->model,
+    start_comparison(context, transaction, *asked,
                      {std::move(request->texts), "rerank-", "documents", write});
 }
 

@@ -25,7 +25,7 @@ void start_score(RouteContext& context, const TransactionPointer& transaction) {
     if (!asked) return;
     auto request = read_score_request(std::move(asked->body), asked->model->request_limits());
     if (!request) return refuse(transaction, request.fault());
-    start_comparison(context, transaction, asked->model,
+    start_comparison(context, transaction, *asked,
                      {std::move(*request), "score-", "text_2", scores_json});
 }
 

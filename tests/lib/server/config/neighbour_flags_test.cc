@@ -263,7 +263,7 @@ TEST_CASE("neighbours' flags: values that ask for what there is not") {
     for (const Arguments& arguments :
          {Arguments{"-dpl", "2"}, Arguments{"--quantization", "hqq"},
           Arguments{"--kv-cache-dtype", "fp8_e5m2"}, Arguments{"--load-format", "gguf"},
-          Arguments{"--runner", "draft"}, Arguments{"--enable-lora"},
+          Arguments{"--runner", "draft"}, Arguments{"--lora-dtype", "bfloat16"},
           Arguments{"--tool-server", "demo"}, Arguments{"-ngl", "99"}}) {
         Program program;
         const std::string message = test::error_of(

@@ -27,6 +27,17 @@ EngineStats some_stats() {
     stats.scheduler.stalled_steps = 1;
     stats.scheduler.speculation = {
         .drafts = 10, .draft_tokens = 40, .accepted_tokens = 9, .accepted_per_position = {6, 2, 1}};
+    AdapterStats& adapters = stats.scheduler.adapters;
+    adapters.num_hot = 2;
+    adapters.num_warm = 5;
+    adapters.arrivals = {30, 20, 10};
+    adapters.loads = 12;
+    adapters.loaded_bytes = 4096;
+    adapters.load_ms = 2.5;
+    adapters.evictions = 6;
+    adapters.failures = 1;
+    adapters.running = {"style", "task"};
+    adapters.waiting = {"other"};
     stats.scheduler.recomputed_tokens = 77;
     stats.cache.blocks = {100, 40, 25, 35, 9};
     stats.cache.queried_tokens = 1000;
@@ -59,6 +70,7 @@ void see_everything(ServerMetrics& metrics) {
     ModelMetrics& model = metrics.model("demo");
     model.set_engine(some_stats);
     EngineConfig config;
+    config.lora.enabled = true;
     MemoryPlan plan;
     plan.block_size = 16;
     plan.num_blocks = {60, 40};
@@ -136,6 +148,20 @@ TEST_CASE("one of everything") {
     CHECK(of("nvllm_accepted_draft_tokens_per_position_total", "position", "1") == 2.0);
     CHECK(read.value("vllm:spec_decode_num_accepted_tokens_per_pos_total",
                      {{"model_name", "demo"}, {"engine", "0"}, {"position", "0"}}) == 6.0);
+    CHECK(of("nvllm_adapters", "tier", "hot") == 2.0);
+    CHECK(of("nvllm_adapters", "tier", "warm") == 5.0);
+    CHECK(of("nvllm_adapter_requests_total", "tier", "hot") == 30.0);
+    CHECK(of("nvllm_adapter_requests_total", "tier", "cold") == 10.0);
+    CHECK(read.value("nvllm_adapter_loads_total", model) == 12.0);
+    CHECK(read.value("nvllm_adapter_loaded_bytes_total", model) == 4096.0);
+    CHECK(read.value("nvllm_adapter_load_milliseconds_total", model) == 2.0);
+    CHECK(read.value("nvllm_adapter_evictions_total", model) == 6.0);
+    CHECK(read.value("nvllm_adapter_failures_total", model) == 1.0);
+    CHECK(read.value("vllm:lora_requests_info", {{"engine", "0"},
+                                                 {"model_name", "demo"},
+                                                 {"max_lora", "8"},
+                                                 {"waiting_lora_adapters", "other"},
+                                                 {"running_lora_adapters", "style,task"}}) > 1e9);
     CHECK(of("nvllm_kv_blocks", "state", "used") == 40.0);
     CHECK(of("nvllm_kv_blocks", "state", "cached") == 25.0);
     CHECK(of("nvllm_kv_blocks", "state", "free") == 35.0);
