@@ -44,6 +44,7 @@ nlohmann::ordered_json row_json(const SequenceSnapshot& row, double now_s) {
                                    {"pauses", row.num_pauses},
                                    {"priority", row.priority},
                                    {"swapped_out", row.swapped_out}};
+    if (!row.adapter.empty()) json["adapter"] = row.adapter;
     if (!waits) return json;
     json["wait"] = {{"reason", wait_reason_name(row.wait_reason)}, {"text", describe_wait(row)}};
     if (row.num_missing_blocks > 0) json["wait"]["lacking_blocks"] = row.num_missing_blocks;
@@ -90,6 +91,8 @@ std::string describe_wait(const SequenceSnapshot& sequence) {
             return "remote blocks";
         case WaitReason::behind_another:
             return fmt::format("behind {}", sequence.waits_for);
+        case WaitReason::adapter:
+            return fmt::format("adapter {}", sequence.adapter);
     }
     return "";
 }

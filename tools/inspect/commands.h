@@ -19,6 +19,7 @@ Command cache_command();
 Command table_command();
 Command tree_command();
 Command requests_command();
+Command adapters_command();
 Command watch_command();
 Command trace_command();
 Command drafts_command();

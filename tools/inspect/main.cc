@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
                                  topology_command(), tokens_command(),  template_command(),
                                  tools_command(),    grammar_command(), cache_command(),
                                  table_command(),    tree_command(),    requests_command(),
-                                 watch_command(),    trace_command(),   drafts_command(),
-                                 diff_command(),     doctor_command()};
+                                 adapters_command(), watch_command(),   trace_command(),
+                                 drafts_command(),   diff_command(),    doctor_command()};
     return nvllm::run_main("nvllm-inspect", [&] {
         if (argc < 2) {
             fmt::print(stderr, "{}\n",

@@ -3,10 +3,12 @@
 
 #include "kernels/error.h"
 #include "lib/base/json.h"
+#include "lib/checkpoint/adapter/adapter_file.h"
 #include "lib/checkpoint/model_directory.h"
 #include "lib/cli/main_guard.h"
 #include "lib/engine/known_models.h"
 #include "lib/engine/options/neighbour_flags.h"
+#include "lib/view/adapter_file_report.h"
 #include "lib/view/model_report.h"
 #include "tools/inspect/commands.h"
 
@@ -65,6 +67,12 @@ int inspect_model(const Invocation& invocation) {
     options.add_foreign(hub_name_flags());
     if (answered(invocation, options)) return 0;
     const std::string name = named_or_bundled_model(model.model);
+    if (std::filesystem::exists(adapter_config_path(name))) {
+        const AdapterFile adapter = read_adapter(name);
+        write_output(model.json ? write_json(view::adapter_file_json(adapter, model.tensors)) + "\n"
+                                : view::adapter_file_text(adapter, model.tensors));
+        return 0;
+    }
     const bool is_file = std::filesystem::is_regular_file(name);
     const auto report = view::read_model_report(
         is_file ? std::filesystem::path(name) : resolve_model_directory(name), knowledge());
@@ -76,7 +84,8 @@ int inspect_model(const Invocation& invocation) {
 }  // namespace
 
 Command model_command() {
-    return {"model", "Says what a model is: shape, weights, tokenizer, template.", inspect_model};
+    return {"model", "Says what a model or an adapter is: shape, weights, tokenizer, template.",
+            inspect_model};
 }
 
 }  // namespace nvllm::inspect

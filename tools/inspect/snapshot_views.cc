@@ -1,4 +1,4 @@
-// nvllm-inspect cache, table, tree, requests: views of a dump or of a running engine.
+// nvllm-inspect cache, table, tree, requests, adapters: views of a dump or of a running engine.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +8,7 @@
 #include "lib/base/json.h"
 #include "lib/cli/main_guard.h"
 #include "lib/plot/svg_picture.h"
+#include "lib/view/adapter_report.h"
 #include "lib/view/cache_report.h"
 #include "lib/view/request_report.h"
 #include "lib/view/snapshot_source.h"
@@ -128,6 +129,14 @@ Command requests_command() {
         {"requests", "Lists the requests of an engine and why each waits.", false,
          [](const Snapshot& snapshot, const ViewOptions&) { return view::requests_text(snapshot); },
          [](const Snapshot& snapshot, const ViewOptions&) { return view::requests_json(snapshot); },
+         nullptr, SnapshotDetail::without_tree});
+}
+
+Command adapters_command() {
+    return command_of(
+        {"adapters", "Lists the adapters of an engine and where each is.", false,
+         [](const Snapshot& snapshot, const ViewOptions&) { return view::adapters_text(snapshot); },
+         [](const Snapshot& snapshot, const ViewOptions&) { return view::adapters_json(snapshot); },
          nullptr, SnapshotDetail::without_tree});
 }
 
