@@ -60,6 +60,7 @@ bool EngineLoad::Run::record(size_t index, const RequestOutput& output) {
         if (part.fault) record.error = part.fault->message;
     }
     record.num_cached_tokens = output.num_cached_tokens;
+    record.adapter_tier = output.adapter_tier;
     const int64_t num_new = record.num_output_tokens - num_before;
     if (num_before == 0 && num_new > 0) count(index, record.num_prompt_tokens);
     count(index, output.finished ? num_left[index] : num_new);
@@ -119,6 +120,7 @@ Request EngineLoad::prepare(const WorkItem& item, const LoadOptions& options) co
     input.sampling.ignore_eos = item.ignore_eos;
     input.sampling.seed = options.seed;
     input.cache_salt = options.cache_salt;
+    input.adapter = item.adapter;
     return std::move(engine_.prepare(input).value_or_throw());
 }
 

@@ -25,6 +25,7 @@ struct RequestRecord {
     double sent_s = 0.0;
     std::vector<double> token_times_s;  // of each token; several may arrive at once
     double finished_s = 0.0;
+    std::optional<AdapterTier> adapter_tier = {};  // when it was sent
     std::string text;
     std::optional<std::string> error;
 

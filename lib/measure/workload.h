@@ -18,6 +18,7 @@ struct WorkItem {
     std::string text;  // for servers; empty: ids alone are known
     int32_t num_output_tokens = 1;
     bool ignore_eos = true;
+    std::string adapter = {};  // by name; empty: the model alone
     double send_at_s = 0.0;
 };
 

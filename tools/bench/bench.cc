@@ -82,8 +82,17 @@ void choose_model(EngineConfig& config) {
                config.model.name);
 }
 
+void refuse_adapters(const EngineConfig& config) {
+    if (!config.lora.is_asked_for()) return;
+    throw Error(ErrorKind::usage,
+                "--enable-lora, --lora-modules, --lora-dir: this measures the model alone; "
+                "throughput gives requests adapters");
+}
+
 std::unique_ptr<Engine> start_engine(const EngineConfig& config,
-                                     const std::optional<std::filesystem::path>& result_file) {
+                                     const std::optional<std::filesystem::path>& result_file,
+                                     bool uses_adapters) {
+    if (!uses_adapters) refuse_adapters(config);
     watch_stop_signals();
     check_writable(result_file);
     auto engine = std::make_unique<Engine>(config);

@@ -47,9 +47,13 @@ bool answered(const Invocation& invocation, const OptionList<Own>& own_list, Own
 void choose_model(EngineConfig& config);
 
 // An engine, after its notices were printed on stderr. Throws cannot_create when the result could
-// not be written: before anything is measured.
+// not be written: before anything is measured. Throws what refuse_adapters() does unless
+// `uses_adapters`.
 std::unique_ptr<Engine> start_engine(const EngineConfig& config,
-                                     const std::optional<std::filesystem::path>& result_file);
+                                     const std::optional<std::filesystem::path>& result_file,
+                                     bool uses_adapters = false);
+// Throws usage where there are adapters that no request would have.
+void refuse_adapters(const EngineConfig& config);
 
 // Throws cannot_create when the file cannot be written; leaves what is in it.
 void check_writable(const std::optional<std::filesystem::path>& file);

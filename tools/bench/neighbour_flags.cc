@@ -17,8 +17,8 @@ constexpr auto kFlags = std::to_array<ForeignFlag>({
     foreign_ignored("--async-engine", none, "there is one engine"),
     foreign_ignored("--delay", one, "nothing waits between two tests"),
     foreign_refused("--profile", none, "--step-log of nvllm-run tells what each step does"),
-    foreign_refused("--lora-path --lora-modules --lora-assignment", many,
-                    "adapters are not supported yet"),
+    foreign_refused("--lora-path", one,
+                    "--lora-modules names adapters, of which each request has one"),
     foreign_refused("-oe --output-err", one, "-o says what goes to standard output"),
 });
 

@@ -38,6 +38,7 @@ OptionList<Options> own_options() {
 }
 
 int start_once(const EngineConfig& config, int32_t prompt_tokens, double main_s) {
+    refuse_adapters(config);
     const MonotonicClock clock;
     Engine engine(config);
     const double ready_s = clock.now_s();

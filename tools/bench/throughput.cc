@@ -3,6 +3,7 @@
 
 #include "lib/engine/options/engine_options.h"
 #include "lib/engine/options/speculation_options.h"
+#include "lib/measure/adapter_load.h"
 #include "lib/measure/throughput.h"
 #include "tools/bench/bench.h"
 
@@ -14,6 +15,7 @@ struct Options {
     std::string batching = "continuous";
     int32_t num_warmups = 1;
     float temperature = 0.0f;
+    AdapterChoice adapters;
 };
 
 OptionList<Options> own_options() {
@@ -30,6 +32,14 @@ OptionList<Options> own_options() {
              range(0, 10000));
     list.add("temperature", &Options::temperature, "0: always the likeliest token.",
              range(0.0, 2.0));
+    list.group("Adapters of requests");
+    list.add("lora-assignment", nested(&Options::adapters, &AdapterChoice::rule),
+             "Which of the adapters a request has: zipf gives the i-th the weight 1 / i^skew.",
+             choices({"zipf", "random", "round-robin"}));
+    list.add("lora-skew", nested(&Options::adapters, &AdapterChoice::skew), "The exponent of zipf.",
+             range(0.0, 10.0));
+    list.add("lora-base-share", nested(&Options::adapters, &AdapterChoice::share_without),
+             "Share of requests that have no adapter.", range(0.0, 1.0));
     return list;
 }
 
@@ -50,6 +60,12 @@ std::vector<ThroughputSeries> measure_with_progress(EngineLoad& load,
     BenchProgress progress("Tokens", static_cast<size_t>(total_tokens(items) * num_runs));
     options.done = [&](int64_t done) { progress.update(static_cast<size_t>(done)); };
     return measure_throughput(load, items, options);
+}
+
+std::vector<std::string> adapter_names(const Engine& engine) {
+    std::vector<std::string> names;
+    for (const AdapterInfo& adapter : engine.adapters().list()) names.push_back(adapter.ref.name);
+    return names;
 }
 
 }  // namespace
@@ -74,9 +90,10 @@ int run_throughput(const Invocation& invocation) {
     if (own.batch) config.scheduling.scheduler.max_num_seqs = *own.batch;
     workload.seed = result.seed;
 
-    const auto engine = start_engine(config, result.output_json);
-    const std::vector<WorkItem> items =
+    const auto engine = start_engine(config, result.output_json, true);
+    std::vector<WorkItem> items =
         make_workload(workload, {engine->model_config().vocab_size, engine->tokenizer().get()});
+    choose_adapters(own.adapters, adapter_names(*engine), result.seed, items);
     EngineLoad load(*engine);
     const auto series = measure_with_progress(load, items,
                                               {.batchings = batchings(own.batching),
@@ -90,8 +107,14 @@ int run_throughput(const Invocation& invocation) {
     object["batch"] = config.scheduling.scheduler.max_num_seqs;
     object["dataset_name"] = workload.dataset;
     object["seed"] = result.seed;
-    return publish(invocation, &config, throughput_table(series), std::move(object),
-                   result.output_json);
+    std::string table = throughput_table(series);
+    if (config.lora.is_asked_for()) {
+        const AdapterLoad adapters =
+            adapter_load(series.front().runs, engine->stats().scheduler.adapters);
+        object["adapters"] = adapters_json(adapters);
+        table += adapters_table(adapters);
+    }
+    return publish(invocation, &config, std::move(table), std::move(object), result.output_json);
 }
 
 }  // namespace nvllm::bench
