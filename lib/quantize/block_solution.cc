@@ -15,7 +15,7 @@
 namespace nvllm::quantize {
 namespace {
 
-constexpr int64_t kRowGrain = 8;
+constexpr int64_t kScaledRowGrain = 8;
 
 Tensor copy_of(const ConstTensorView& matrix) {
     Tensor copy = Tensor::allocate(DType::f32, {matrix.dim(0), matrix.dim(1)});
@@ -43,7 +43,7 @@ void scale_matrix(ThreadPool& threads, const TensorView& weight, const SolvedLin
             }
         }
     };
-    threads.parallel_for(weight.dim(0), kRowGrain, scale_rows);
+    threads.parallel_for(weight.dim(0), kScaledRowGrain, scale_rows);
 }
 
 // A linear that reads the stream has its rows turned, one that writes it its columns.

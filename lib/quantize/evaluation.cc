@@ -17,7 +17,7 @@
 namespace nvllm::quantize {
 namespace {
 
-constexpr int64_t kRowGrain = 1;
+constexpr int64_t kScoredRowGrain = 1;
 // 95 % of a normal distribution lie within so many deviations.
 constexpr double kDeviations = 1.96;
 
@@ -101,7 +101,7 @@ class TeacherAndStudent {
                   std::vector<float>& other, std::vector<TokenDivergence>& tokens) {
         const auto vocab = static_cast<size_t>(vocab_);
         std::vector<TokenDivergence> found(static_cast<size_t>(count));
-        threads_.parallel_for(count, kRowGrain, [&](int64_t begin, int64_t end, int) {
+        threads_.parallel_for(count, kScoredRowGrain, [&](int64_t begin, int64_t end, int) {
             for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
                 const std::span<float> ours(other.data() + i * vocab, vocab);
                 const std::span<float> theirs(base.data() + i * vocab, vocab);

@@ -61,6 +61,20 @@ Tensor widened(const Tensor& stored, ThreadPool& threads) {
     return converted(aligned.view(), DType::f32, threads);
 }
 
+// What is dequantized are linears.
+void check_tables(const Checkpoint& checkpoint) {
+    for (const std::string_view name : checkpoint.names()) {
+        if (!name.ends_with("embed_tokens.weight_packed") &&
+            !name.ends_with("embed_tokens.weight_scale")) {
+            continue;
+        }
+        throw Error(ErrorKind::bad_data,
+                    fmt::format("{}: {}: the source's embedding is quantized; start from a model "
+                                "whose embedding is dense",
+                                checkpoint.file_of(name), name));
+    }
+}
+
 }  // namespace
 
 Tensor converted(const ConstTensorView& values, DType type, ThreadPool& threads) {
@@ -141,7 +155,7 @@ std::optional<int32_t> block_of_name(std::string_view name) {
 }
 
 HookedModel::HookedModel(const std::filesystem::path& directory, ThreadPool& threads,
-                         std::optional<DType> compute_type)
+                         std::optional<DType> compute_type, LoraTargets* lora_targets)
     : threads_(threads) {
     const ModelConfig config = read_model_config(directory);
     if (config.encoder || !config.generates) {
@@ -164,22 +178,9 @@ HookedModel::HookedModel(const std::filesystem::path& directory, ThreadPool& thr
     options.prefetch = false;
     options.checkpoint = checkpoint_;
     options.hook = hook_.get();
-    check_tables();
+    options.lora_targets = lora_targets;
+    check_tables(*checkpoint_);
     model_ = load_model(options);
-}
-
-// What is dequantized are linears.
-void HookedModel::check_tables() const {
-    for (const std::string_view name : checkpoint_->names()) {
-        if (!name.ends_with("embed_tokens.weight_packed") &&
-            !name.ends_with("embed_tokens.weight_scale")) {
-            continue;
-        }
-        throw Error(ErrorKind::bad_data,
-                    fmt::format("{}: {}: the source's embedding is quantized; start from a model "
-                                "whose embedding is dense",
-                                checkpoint_->file_of(name), name));
-    }
 }
 
 HookedModel::~HookedModel() = default;
@@ -206,6 +207,10 @@ DType HookedModel::dense_type(size_t linear) const {
 
 bool HookedModel::is_stacked(size_t linear) const {
     return !source_->parts().of(linears()[linear].name.name).empty();
+}
+
+const StoredPart* HookedModel::stored_part(const std::string& name) const {
+    return source_->parts().find(name);
 }
 
 DType HookedModel::stored_type(const std::string& name) const {

@@ -38,9 +38,10 @@ class HookedModel {
     // Products in `compute_type`; without one in bfloat16 if the weights are, else in
     // float32. Linears that are stored quantized are dequantized block by block. Throws as
     // load_model(), and bad_data for a model that has no weights or is an encoder. `threads`
-    // outlives the model.
+    // outlives the model. `lora_targets`: as ModelLoadOptions has them.
     HookedModel(const std::filesystem::path& directory, ThreadPool& threads,
-                std::optional<DType> compute_type = std::nullopt);
+                std::optional<DType> compute_type = std::nullopt,
+                LoraTargets* lora_targets = nullptr);
     ~HookedModel();
     HookedModel(const HookedModel&) = delete;
     HookedModel& operator=(const HookedModel&) = delete;
@@ -64,6 +65,8 @@ class HookedModel {
     bool is_stacked(size_t linear) const;
     // The type that the linear's matrix has where it is dense.
     DType dense_type(size_t linear) const;
+    // Where a tensor of this name lies in a larger one; null: it does not.
+    const StoredPart* stored_part(const std::string& name) const;
     // The tensors that the source keeps the linear in, but for a bias of its own, and their bytes:
     // of stacks the linear's share.
     std::vector<std::string> stored_names(size_t linear) const;
@@ -85,7 +88,6 @@ class HookedModel {
 
   private:
     class Hook;
-    void check_tables() const;
 
     ThreadPool& threads_;
     DType compute_type_ = DType::f32;

@@ -148,6 +148,7 @@ int run_quantize(const Invocation& invocation) {
     set.add(list, options);
     set.add_foreign(hub_name_flags());
     if (answered(invocation, set)) return 0;
+    if (!options.merge_lora.empty()) return run_merge(options, choose_model(options), set);
     std::vector<std::string> notes;
     const quantize::Recipe recipe = options.recipe(notes);
     for (const std::string& note : notes) say(note);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/checkpoint/model_directory.h"
 #include "lib/quantize/recipe_file.h"
 
 namespace nvllm::quantize_tool {
@@ -118,6 +119,10 @@ OptionList<QuantizeOptions> quantize_options() {
              refuses_empty(), named_once());
     list.add("output", &QuantizeOptions::output, "Directory to make.", short_name('o'),
              value_name("DIR"), default_text("MODEL-SCHEME in the current folder"));
+    list.add("merge-lora", &QuantizeOptions::merge_lora,
+             "A LoRA adapter in PEFT's format: instead of quantizing, make the model with the "
+             "adapter in its weights.",
+             value_name("DIR"), default_text("none"), refuses_empty(), named_once());
     list.add("format", &QuantizeOptions::format,
              "How quantized weights are stored: compressed-tensors, by the scheme; pack-quantized "
              "or int-quantized, the same with integers packed or a byte each; awq, as AutoAWQ's "
@@ -176,25 +181,46 @@ quantize::PipelineOptions QuantizeOptions::pipeline(
     const std::filesystem::path& model_folder) const {
     quantize::PipelineOptions options;
     options.model = model_folder;
-    const std::filesystem::path folder = std::filesystem::absolute(model_folder / "").parent_path();
-    const std::string made =
-        recipe_file.empty() ? scheme : std::filesystem::path(recipe_file).stem().string();
-    options.output = output.empty() ? folder.filename().string() + "-" + made : output;
+    options.output = output_of(
+        model_folder,
+        recipe_file.empty() ? scheme : std::filesystem::path(recipe_file).stem().string());
     options.calibration = {
         calibration, calibration_format, num_samples, max_seq_length, concatenate, shuffle, seed};
     options.compute_type = dtype_from_name(calibration_dtype);  // empty for auto
     options.propagates_error = propagate_error;
-    if (resume && restart) {
-        throw Error(ErrorKind::usage, "--resume and --restart exclude each other");
-    }
-    options.interrupted = resume    ? quantize::InterruptedRun::resumed
-                          : restart ? quantize::InterruptedRun::discarded
-                                    : quantize::InterruptedRun::refused;
+    options.interrupted = interrupted();
     options.version = NVLLM_VERSION;
     options.memory_limit_bytes = memory_limit;
     options.offload_folder = offload_dir;
     options.num_threads = threads;
     return options;
+}
+
+quantize::MergeOptions QuantizeOptions::merge(const std::filesystem::path& model_folder) const {
+    quantize::MergeOptions options;
+    options.model = model_folder;
+    options.adapter = resolve_adapter_directory(merge_lora);
+    const auto folder = std::filesystem::absolute(options.adapter / "").parent_path();
+    options.output = output_of(model_folder, folder.filename().string());
+    options.interrupted = interrupted();
+    options.num_threads = threads;
+    return options;
+}
+
+std::filesystem::path QuantizeOptions::output_of(const std::filesystem::path& model_folder,
+                                                 const std::string& ending) const {
+    if (!output.empty()) return output;
+    const auto folder = std::filesystem::absolute(model_folder / "").parent_path();
+    return folder.filename().string() + "-" + ending;
+}
+
+quantize::InterruptedRun QuantizeOptions::interrupted() const {
+    if (resume && restart) {
+        throw Error(ErrorKind::usage, "--resume and --restart exclude each other");
+    }
+    return resume    ? quantize::InterruptedRun::resumed
+           : restart ? quantize::InterruptedRun::discarded
+                     : quantize::InterruptedRun::refused;
 }
 
 std::string QuantizeOptions::scheme_and_method() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/cli/options.h"
+#include "lib/quantize/adapter_merge.h"
 #include "lib/quantize/pipeline.h"
 #include "lib/quantize/recipe.h"
 
@@ -15,6 +16,7 @@ namespace nvllm::quantize_tool {
 struct QuantizeOptions {
     std::string model;
     std::string output;
+    std::string merge_lora;
     std::string format = "compressed-tensors";
     bool save_compressed = false;
     std::string recipe_file;
@@ -54,12 +56,19 @@ struct QuantizeOptions {
 
     // From the file when there is one; what it has that is not heeded goes to `notes`.
     quantize::Recipe recipe(std::vector<std::string>& notes) const;
+    // With --merge-lora.
+    quantize::MergeOptions merge(const std::filesystem::path& model_folder) const;
     // `model_folder`: where the model lies. The output is named after it by default.
     quantize::PipelineOptions pipeline(const std::filesystem::path& model_folder) const;
     std::string scheme_and_method() const;
+    // What becomes of a run of this output that was interrupted. Throws usage.
+    quantize::InterruptedRun interrupted() const;
 
   private:
     quantize::Recipe recipe_of_flags() const;
+    // "MODEL-ENDING" in the current folder, where no option says it.
+    std::filesystem::path output_of(const std::filesystem::path& model_folder,
+                                    const std::string& ending) const;
 };
 
 OptionList<QuantizeOptions> quantize_options();

@@ -12,7 +12,7 @@
 namespace nvllm::quantize {
 namespace {
 
-constexpr int64_t kRowGrain = 4;
+constexpr int64_t kSearchedRowGrain = 4;
 // Rows that a candidate is judged by: output channels are many, and alike.
 constexpr int64_t kMaxRows = 1024;
 constexpr double kMin = 1e-4;
@@ -87,7 +87,7 @@ double scaled_error(const Context& context, const BalancedLinear& linear, const 
     const TensorView values = kept.mutable_view();
     const auto scale = [&](bool undo) {
         context.threads->parallel_for(
-            weight.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
+            weight.dim(0), kSearchedRowGrain, [&](int64_t begin, int64_t end, int) {
                 for (int64_t i = begin * weight.dim(1); i < end * weight.dim(1); ++i) {
                     const float factor = factors[static_cast<size_t>(i % weight.dim(1))];
                     values.as<float>()[i] =
@@ -186,16 +186,17 @@ GroupLimits search_limits(const Context& context, const BalancedLinear& linear) 
     if (!is_by_row || result.group_columns > kWidestClip) return {};
     const int64_t groups = (in + result.group_columns - 1) / result.group_columns;
     result.limits.resize(static_cast<size_t>(weight.dim(0) * groups));
-    context.threads->parallel_for(weight.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-            for (int64_t group = 0; group < groups; ++group) {
-                const int64_t first = group * result.group_columns;
-                const int64_t count = std::min(result.group_columns, in - first);
-                result.limits[static_cast<size_t>(row * groups + group)] =
-                    best_limit(linear, weight.as<float>() + row * in + first, first, count);
+    context.threads->parallel_for(
+        weight.dim(0), kSearchedRowGrain, [&](int64_t begin, int64_t end, int) {
+            for (int64_t row = begin; row < end; ++row) {
+                for (int64_t group = 0; group < groups; ++group) {
+                    const int64_t first = group * result.group_columns;
+                    const int64_t count = std::min(result.group_columns, in - first);
+                    result.limits[static_cast<size_t>(row * groups + group)] =
+                        best_limit(linear, weight.as<float>() + row * in + first, first, count);
+                }
             }
-        }
-    });
+        });
     return result;
 }
 

@@ -14,7 +14,7 @@
 namespace nvllm::quantize {
 namespace {
 
-constexpr int64_t kRowGrain = 8;
+constexpr int64_t kUpdatedRowGrain = 8;
 constexpr double kMoreDampening = 10.0;
 constexpr double kMaxDampening = 1e6;
 
@@ -73,18 +73,19 @@ void fill_moments(const LinearProblem& problem, std::span<const int32_t> order, 
     const float* const gram = problem.gram.as<float>();
     const auto scale = static_cast<float>(1.0 / static_cast<double>(problem.num_tokens));
     const auto added = static_cast<float>(dampening * mean_diagonal(problem.gram) * scale);
-    problem.context.threads->parallel_for(size, kRowGrain, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t row = order.empty() ? i : order[static_cast<size_t>(i)];
-            float* const target = moments.as<float>() + i * size;
-            for (int64_t j = 0; j < size; ++j) {
-                const int64_t column = order.empty() ? j : order[static_cast<size_t>(j)];
-                target[j] = gram[row * size + column] * scale;
+    problem.context.threads->parallel_for(
+        size, kUpdatedRowGrain, [&](int64_t begin, int64_t end, int) {
+            for (int64_t i = begin; i < end; ++i) {
+                const int64_t row = order.empty() ? i : order[static_cast<size_t>(i)];
+                float* const target = moments.as<float>() + i * size;
+                for (int64_t j = 0; j < size; ++j) {
+                    const int64_t column = order.empty() ? j : order[static_cast<size_t>(j)];
+                    target[j] = gram[row * size + column] * scale;
+                }
+                if (target[i] == 0.0f) target[i] = 1.0f;
+                target[i] += added;
             }
-            if (target[i] == 0.0f) target[i] = 1.0f;
-            target[i] += added;
-        }
-    });
+        });
 }
 
 void clear_dead_columns(const LinearProblem& problem) {
@@ -110,14 +111,16 @@ std::vector<int32_t> by_descending_moment(const ConstTensorView& gram) {
 template <typename Place>
 void move_columns(const Context& context, const TensorView& weight, const Place& place) {
     const int64_t in = weight.dim(1);
-    context.threads->parallel_for(weight.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
-        std::vector<float> row(static_cast<size_t>(in));
-        for (int64_t i = begin; i < end; ++i) {
-            float* const values = weight.as<float>() + i * in;
-            std::copy_n(values, in, row.data());
-            for (int64_t column = 0; column < in; ++column) place(row.data(), values, column);
-        }
-    });
+    context.threads->parallel_for(weight.dim(0), kUpdatedRowGrain,
+                                  [&](int64_t begin, int64_t end, int) {
+                                      std::vector<float> row(static_cast<size_t>(in));
+                                      for (int64_t i = begin; i < end; ++i) {
+                                          float* const values = weight.as<float>() + i * in;
+                                          std::copy_n(values, in, row.data());
+                                          for (int64_t column = 0; column < in; ++column)
+                                              place(row.data(), values, column);
+                                      }
+                                  });
 }
 
 }  // namespace
@@ -160,7 +163,7 @@ void fit_columns(const Context& context, const TensorView& weight, const ConstTe
         block.errors = take(context, weight.dim(0), block.count).as<float>();
         rule.begin_block(first, block.count, weight);
         context.threads->parallel_for(
-            weight.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
+            weight.dim(0), kUpdatedRowGrain, [&](int64_t begin, int64_t end, int) {
                 for (int64_t row = begin; row < end; ++row) {
                     decide_row(block, row, weight.as<float>() + row * in, rule);
                 }

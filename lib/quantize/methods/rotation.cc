@@ -15,7 +15,7 @@
 namespace nvllm::quantize {
 namespace {
 
-constexpr int64_t kRowGrain = 8;
+constexpr int64_t kTurnedRowGrain = 8;
 constexpr int64_t kColumnGrain = 64;
 constexpr uint32_t kSignStream = 0x686164;
 
@@ -93,7 +93,7 @@ Rotation::Rotation(int64_t size, uint64_t seed)
 
 void Rotation::turn_rows(ThreadPool& threads, const TensorView& matrix, bool back) const {
     NVLLM_CHECK(matrix.dim(1) == size(), "rows of the stream's size");
-    threads.parallel_for(matrix.dim(0), kRowGrain, [&](int64_t begin, int64_t end, int) {
+    threads.parallel_for(matrix.dim(0), kTurnedRowGrain, [&](int64_t begin, int64_t end, int) {
         for (int64_t row = begin; row < end; ++row) {
             float* const values = matrix.as<float>() + row * size();
             for (size_t i = 0; i < signs_.size() && !back; ++i) values[i] *= signs_[i];
