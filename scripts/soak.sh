@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The long tests of the server, and of nvllm-quantize: the fault table's rows at their full sizes, slow clients by slowhttptest,
 # rates by wrk, no outgoing connection by strace, and a seeded mix of requests and faults; those of proposed tokens,
-# and of ranks. NVLLM_BIN
+# of adapters, and of ranks. NVLLM_BIN
 # (build/release/bin) has the programs and test_lib_server; the last three parts build what they
 # need: they are what scripts/check.sh leaves out or makes short.
 #
-#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [structured] [speculation] [ranks] [sanitized] [threads] [fuzz]     all of them when none is named
+#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [structured] [speculation] [adapters] [ranks] [sanitized] [threads] [fuzz]     all of them when none is named
 #
 # SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
 set -euo pipefail
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
 export NVLLM_BIN
-parts=${*:-rows slow rate egress mixed structured speculation ranks sanitized threads fuzz}
+parts=${*:-rows slow rate egress mixed structured speculation adapters ranks sanitized threads fuzz}
 minutes=${SOAK_MINUTES:-30}
 seed=${SOAK_SEED:-$(date +%s)}
 work=$(mktemp -d)
@@ -159,7 +159,12 @@ structured() {
     fi
 }
 
-# Equal answers with proposed tokens under random settings, and 10,000 draws of each sampler setting.
+# Adapters that come, change and go under 64 streams, with workers that are killed.
+adapters() {
+    step "adapters, seed $seed"
+    python3 -B tests/end_to_end/soak_adapters.py --minutes "$minutes" --seed "$seed"
+}
+
 ranks() {
     step "ranks: every family and scheme over MPI, proposed tokens, and 20 kills"
     NVLLM_TEST_OVER_MPI=1 python3 -B tests/end_to_end/test_ranks.py
@@ -167,6 +172,7 @@ ranks() {
     NVLLM_TEST_KILLS=20 python3 -B tests/end_to_end/test_rank_recovery.py
 }
 
+# Equal answers with proposed tokens under random settings, and 10,000 draws of each sampler setting.
 speculation() {
     step "proposed tokens, seed $seed"
     python3 -B tests/end_to_end/soak_speculation.py --minutes "$minutes" --seed "$seed"

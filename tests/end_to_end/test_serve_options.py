@@ -76,7 +76,7 @@ class NeighboursFlagsTest(unittest.TestCase):
                 (("--enable-auto-tool-choice",), "--enable-auto-tool-choice does nothing here"), (("--revision", "main"), ""), (("--generation-config", "vllm"), ""),
                 (("--override-generation-config", '{"temperature": 0.5}'), ""), (("--tokenizer", DEMO), ""),
                 (("--speculative-config", '{"method": "ngram"}'), ""),
-                (("--served-model-name", "a", "b"), ""), (("--max_num_seqs", "4"), ""), (("-dp", "2"), ""),
+                (("--served-model-name", "a", "b"), ""), (("--enable-lora", "--max-loras", "4"), ""), (("--max_num_seqs", "4"), ""), (("-dp", "2"), ""),
                 (("--hf-token", "s3cret"), "--hf-token does nothing here")):
             done = self.check(*arguments)
             self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), f"{arguments}: {done.stderr}")
@@ -86,10 +86,10 @@ class NeighboursFlagsTest(unittest.TestCase):
 
     def test_flags_of_vllm_are_refused_with_the_reason(self):
         for arguments, says in (
-                (("--enable-lora",), "adapters are not supported yet"), (("-dpl", "2"), "all replicas of this server"),
+                (("--lora-dtype", "bfloat16"), "as they are stored"), (("-dpl", "2"), "all replicas of this server"),
                 (("--quantization", "hqq"), "are not read"), (("--quantization", "gptq"), "is not quantized"),
                 (("--tool-server", "demo"), "clients run the tools"), (("--speculative-config", '{"method": "medusa"}'), "medusa"),
-                (("-ngl", "99"), "--device"), (("--max-loras", "4"), "adapters")):
+                (("-ngl", "99"), "--device"), (("--max-loras", "4"), "--enable-lora, --lora-modules or --lora-dir is missing")):
             done = self.check(*arguments)
             self.assertEqual(done.returncode, 64, f"{arguments}: {done.stderr}")
             self.assertIn(says, done.stderr)

@@ -265,10 +265,10 @@ class FileTest(FolderTest):
                           "num-gpu-blocks-override: 90\ndisable-log-requests: true\n")
         found = settings("nvllm-serve", "--config", path)
         self.assertEqual(found["max-blocks"], (90, f"file {path}:5"))
-        path.write_text("enable-lora: true\n")
+        path.write_text("lora-dtype: bfloat16\n")
         done = call("nvllm-serve", "--check-config", "--config", path)
         self.assertEqual(done.returncode, BAD_CONFIG)
-        self.assertIn("nvllm.yaml:1: --enable-lora: adapters are not supported yet", done.stderr)
+        self.assertIn("nvllm.yaml:1: --lora-dtype bfloat16: adapters are kept as they are stored", done.stderr)
 
     def test_a_port_out_of_range(self):
         done = call("nvllm-serve", "--check-config", "--config", self.write("port: 99999\n"))
