@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/row_kernels.h"
 #include "kernels/cpu/simd/kernels.h"
 
 namespace nvllm::cpu {
@@ -10,6 +11,8 @@ namespace nvllm::cpu {
 template <class S>
 struct LoraKernels {
     using F = typename S::F;
+    using Rows = RowKernels<S>;
+    using Whole = typename Rows::Whole;
     static constexpr int64_t L = S::lanes;
 
     // Sums of one row and one rank are made in one order, however many are made at once.
@@ -28,18 +31,6 @@ struct LoraKernels {
     }
 
   private:
-    struct Whole {};
-    template <typename T>
-    static F load(const T* p, Whole) {
-        return S::load(p);
-    }
-    template <typename T>
-    static F load(const T* p, int64_t count) {
-        return S::load(p, count);
-    }
-    static void store(float* p, F x, Whole) { S::store(p, x); }
-    static void store(float* p, F x, int64_t count) { S::store(p, x, count); }
-
     template <typename T, int rows, int ranks>
     static void dots_of_rows(const LoraDots& given, int64_t row) {
         int64_t rank = 0;
@@ -58,17 +49,15 @@ struct LoraKernels {
         }
         const auto add = [&](int64_t k, auto n) {
             F factors[rows];
-            for (int i = 0; i < rows; ++i) factors[i] = load(x[i] + k, n);
+            for (int i = 0; i < rows; ++i) factors[i] = Rows::load(x[i] + k, n);
             for (int j = 0; j < ranks; ++j) {
-                const F weights = load(a + j * given.in + k, n);
+                const F weights = Rows::load(a + j * given.in + k, n);
                 for (int i = 0; i < rows; ++i) {
                     totals[i][j] = S::fma(factors[i], weights, totals[i][j]);
                 }
             }
         };
-        int64_t k = 0;
-        for (; k + L <= given.in; k += L) add(k, Whole{});
-        if (k < given.in) add(k, given.in - k);
+        Rows::for_each_vector(given.in, add);
         for (int i = 0; i < rows; ++i) {
             for (int j = 0; j < ranks; ++j) {
                 given.out[row + i][rank + j] = given.scale * S::reduce_add(totals[i][j]);
@@ -96,14 +85,14 @@ struct LoraKernels {
         F totals[rows][vectors];
         for (int v = 0; v < vectors; ++v) {
             const F first =
-                given.bias == nullptr ? S::zero() : load(given.bias + column + v * L, n);
+                given.bias == nullptr ? S::zero() : Rows::load(given.bias + column + v * L, n);
             for (int i = 0; i < rows; ++i) totals[i][v] = first;
         }
         for (int64_t rank = 0; rank < given.ranks; ++rank) {
             F factors[rows];
             for (int i = 0; i < rows; ++i) factors[i] = S::set(given.inner[row + i][rank]);
             for (int v = 0; v < vectors; ++v) {
-                const F weights = load(b + rank * given.b_stride + v * L, n);
+                const F weights = Rows::load(b + rank * given.b_stride + v * L, n);
                 for (int i = 0; i < rows; ++i) {
                     totals[i][v] = S::fma(factors[i], weights, totals[i][v]);
                 }
@@ -112,7 +101,7 @@ struct LoraKernels {
         for (int i = 0; i < rows; ++i) {
             float* const y = given.y[row + i] + column;
             for (int v = 0; v < vectors; ++v) {
-                store(y + v * L, S::add(load(y + v * L, n), totals[i][v]), n);
+                Rows::store(y + v * L, S::add(Rows::load(y + v * L, n), totals[i][v]), n);
             }
         }
     }

@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 from programs import environment
-from serve_testing import DEMO, RawConnection, Server, joined_text, request_bytes, wait_until
+from serve_testing import DEMO, RawConnection, Server, request_bytes, texts_at_once, wait_until
 
 DRAFT = Path(DEMO).parent / "demo-draft"
 # Sanitizers are several times slower, and look for wrong accesses: fewer streams and kills lead to them all.
@@ -29,16 +29,6 @@ PROMPTS = [f"Once upon a time number {i} there was" for i in range(NUM_STREAMS)]
 
 def with_faults(rules):
     return {**environment(), "NVLLM_FAULTS": rules}
-
-
-def stream_texts(server, prompts, max_tokens=80):
-    """The streamed texts of all prompts at once; whatever goes wrong is raised."""
-    def one(prompt):
-        body = {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
-        return joined_text(server.stream("/v1/completions", body))
-
-    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-        return list(pool.map(one, prompts))
 
 
 def metric(server, name, **labels):
@@ -61,14 +51,14 @@ class KilledWorkerTest(unittest.TestCase):
     def test_g6_streams_go_on_while_the_worker_is_killed(self):
         with Server() as server:
             server.learn_canary()
-            undisturbed = stream_texts(server, PROMPTS)
+            undisturbed = texts_at_once(server, PROMPTS)
             kills = 0
             rounds = 0
             while kills < NUM_KILLS:
                 rounds += 1
                 self.assertLess(rounds, 60, "the worker could not be killed often enough in mid-stream")
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                    texts = pool.submit(stream_texts, server, PROMPTS)
+                    texts = pool.submit(texts_at_once, server, PROMPTS)
                     killed_in_round = set()
                     while not texts.done() and kills < NUM_KILLS and len(killed_in_round) < 4:
                         status = server.status()
@@ -124,10 +114,10 @@ class CutShortTest(unittest.TestCase):
 class HangTest(unittest.TestCase):
     def test_g7_a_step_that_hangs_is_ended_and_done_again(self):
         with Server() as server:
-            expected = stream_texts(server, PROMPTS[:4], 40)
+            expected = texts_at_once(server, PROMPTS[:4], 40)
         # The first worker hangs in its 30th step; its successor counts anew and hangs as late.
         with Server("--watchdog-timeout", "1", env=with_faults("worker.step:30=sleep=600000")) as server:
-            self.assertEqual(stream_texts(server, PROMPTS[:4], 40), expected)
+            self.assertEqual(texts_at_once(server, PROMPTS[:4], 40), expected)
             wait_until(server.is_idle, 30, "a server without work")
             self.assertGreaterEqual(server.status()["worker"]["restarts"], 1)
             self.assertIn("the worker is gone", server.log)
@@ -136,7 +126,7 @@ class HangTest(unittest.TestCase):
         arguments = ("--isolation", "thread", "--watchdog-timeout", "0.5")
         with Server(*arguments, env=with_faults("engine.step:20=sleep=4000")) as server:
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                texts = pool.submit(stream_texts, server, PROMPTS[:2], 60)
+                texts = pool.submit(texts_at_once, server, PROMPTS[:2], 60)
                 stalled = wait_until(lambda: (answer := server.get("/ready")).status == 503 and answer, 10,
                                      "readiness to tell of the stall")
                 self.assertEqual(stalled.json()["status"], "engine_stalled")
@@ -150,11 +140,11 @@ class NumbersTest(unittest.TestCase):
     def test_q14_rows_that_are_no_numbers_end_their_own_request(self):
         poisoned = poisoned_prompt()
         with Server() as server:
-            expected = stream_texts(server, PROMPTS[:7], 30)
+            expected = texts_at_once(server, PROMPTS[:7], 30)
         with Server(env=with_faults(f"worker.logits@{poisoned[0]}:1=nan")) as server:
             server.learn_canary()
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                texts = pool.submit(stream_texts, server, PROMPTS[:7], 30)
+                texts = pool.submit(texts_at_once, server, PROMPTS[:7], 30)
                 answer = server.post("/v1/completions", {"prompt": poisoned, "max_tokens": 30, "temperature": 0})
                 self.assertEqual(texts.result(), expected)
             self.assertEqual(answer.status, 500, answer)
@@ -200,9 +190,9 @@ class NumbersTest(unittest.TestCase):
 class MemoryTest(unittest.TestCase):
     def test_want_of_memory_in_a_step_loses_nothing(self):
         with Server() as server:
-            expected = stream_texts(server, PROMPTS[:8], 40)
+            expected = texts_at_once(server, PROMPTS[:8], 40)
         with Server(env=with_faults("worker.step:20=bad_alloc")) as server:
-            self.assertEqual(stream_texts(server, PROMPTS[:8], 40), expected)
+            self.assertEqual(texts_at_once(server, PROMPTS[:8], 40), expected)
             self.assertEqual(metric(server, "nvllm_out_of_memory_total"), 1)
             self.assertEqual(metric(server, "nvllm_recoveries_total", level="adjust"), 1)
             # Let in once, let in for good: refusals begin with the step, not with the next look.
@@ -242,7 +232,7 @@ class ModelsTest(unittest.TestCase):
             admin = Path(folder) / "admin.sock"
             with Server("--admin-socket", admin, model=f"big={DEMO}") as server:
                 server.learn_canary()
-                expected = stream_texts(server, PROMPTS[:32], 60)
+                expected = texts_at_once(server, PROMPTS[:32], 60)
                 stop = threading.Event()
                 faults = []
 
@@ -264,7 +254,7 @@ class ModelsTest(unittest.TestCase):
                 changing.start()
                 try:
                     for _ in range(1 if IS_SANITIZED else 3):
-                        self.assertEqual(stream_texts(server, PROMPTS[:32], 60), expected)
+                        self.assertEqual(texts_at_once(server, PROMPTS[:32], 60), expected)
                 finally:
                     stop.set()
                     changing.join()
@@ -283,7 +273,7 @@ class ModelsTest(unittest.TestCase):
             with Server("--admin-socket", admin, "--kv-cache-memory-bytes", pool_bytes, "--max-model-len", 256,
                         model=f"big={DEMO}") as server:
                 server.learn_canary()
-                expected = stream_texts(server, PROMPTS[:32], 120)
+                expected = texts_at_once(server, PROMPTS[:32], 120)
 
                 def cache(place):
                     return server.status()["models"][place]["kv_cache"]
@@ -295,7 +285,7 @@ class ModelsTest(unittest.TestCase):
                 halves = cache(0)["blocks_total"]
                 largest, deadline = 0, time.monotonic() + 60  # want is looked for four times a second, a round may end between two
                 while time.monotonic() < deadline:
-                    self.assertEqual(stream_texts(server, PROMPTS[:32], 120), expected)
+                    self.assertEqual(texts_at_once(server, PROMPTS[:32], 120), expected)
                     self.assertLessEqual(cache(0)["bytes_total"] + cache(1)["bytes_total"], pool_bytes)
                     largest = max(largest, cache(0)["blocks_total"])
                     if largest > halves:

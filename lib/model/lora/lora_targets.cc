@@ -36,50 +36,43 @@ std::string module_key(std::string_view name) {
 int32_t LoraTargets::add(WeightSource& source, std::span<const LinearSpec> parts) {
     compute_type_ = source.compute_type();
     LoraTarget target;
-    target.first_pair = num_parts_;
     target.is_expert = adds_experts_;
-    int64_t column = 0;
-    for (const LinearSpec& part : parts) {
-        places_[module_key(part.name)] = {targets_.size(), target.parts.size()};
-        target.parts.push_back(part);
-        target.first_columns.push_back(column);
-        target.biases.push_back(bias_of(source, part));
-        column += part.out;
-    }
-    num_parts_ += target.parts.size();
-    targets_.push_back(std::move(target));
-    return static_cast<int32_t>(targets_.size()) - 1;
+    append(target, parts);
+    for (size_t i = 0; i < parts.size(); ++i) target.biases[i] = bias_of(source, parts[i]);
+    return keep(std::move(target));
 }
 
 int32_t LoraTargets::add_experts(std::span<const std::vector<LinearSpec>> experts) {
     LoraTarget target;
-    target.first_pair = num_parts_;
     target.is_expert = true;
-    for (const std::vector<LinearSpec>& expert : experts) {
-        int64_t column = 0;
-        for (const LinearSpec& part : expert) {
-            places_[module_key(part.name)] = {targets_.size(), target.parts.size()};
-            target.parts.push_back(part);
-            target.first_columns.push_back(column);
-            target.biases.emplace_back();
-            column += part.out;
-        }
-    }
-    num_parts_ += target.parts.size();
-    targets_.push_back(std::move(target));
-    return static_cast<int32_t>(targets_.size()) - 1;
+    for (const std::vector<LinearSpec>& expert : experts) append(target, expert);
+    return keep(std::move(target));
 }
 
 int32_t LoraTargets::add_embedding(const std::string& name, int64_t vocabulary, int64_t hidden) {
     embedding_ = targets_.size();
     LoraTarget target;
-    target.parts.push_back({name, vocabulary, hidden});
-    target.first_columns.push_back(0);
-    target.biases.emplace_back();
-    target.first_pair = num_parts_++;
-    places_[module_key(name)] = {targets_.size(), 0};
+    const LinearSpec linear{name, vocabulary, hidden};
+    append(target, {&linear, 1});
+    return keep(std::move(target));
+}
+
+void LoraTargets::append(LoraTarget& target, std::span<const LinearSpec> parts) {
+    int64_t column = 0;
+    for (const LinearSpec& part : parts) {
+        places_[module_key(part.name)] = {targets_.size(), target.parts.size()};
+        target.parts.push_back(part);
+        target.first_columns.push_back(column);
+        target.biases.emplace_back();
+        column += part.out;
+    }
+}
+
+int32_t LoraTargets::keep(LoraTarget target) {
+    target.first_pair = num_parts_;
+    num_parts_ += target.parts.size();
     targets_.push_back(std::move(target));
-    return static_cast<int32_t>(*embedding_);
+    return static_cast<int32_t>(targets_.size()) - 1;
 }
 
 std::optional<LoraTargets::Place> LoraTargets::find(const std::string& name) const {

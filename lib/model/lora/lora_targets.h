@@ -67,6 +67,11 @@ class LoraTargets {
     size_t num_parts() const { return num_parts_; }
 
   private:
+    // Parts whose outputs lie side by side, without biases.
+    void append(LoraTarget& target, std::span<const LinearSpec> parts);
+    // Its number.
+    int32_t keep(LoraTarget target);
+
     std::vector<LoraTarget> targets_;
     std::map<std::string, Place> places_;  // by module_key()
     DType compute_type_ = DType::f32;
