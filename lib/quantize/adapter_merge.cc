@@ -15,6 +15,7 @@
 #include "kernels/error.h"
 #include "kernels/host/cpu_placement.h"
 #include "lib/base/json.h"
+#include "lib/base/unused_keys.h"
 #include "lib/checkpoint/adapter/adapter_file.h"
 #include "lib/model/lora/lora_targets.h"
 #include "lib/quantize/hooked_model.h"
@@ -35,6 +36,8 @@ struct StoredPlace {
     int64_t first = 0;
     int64_t out_stride = 1;
     int64_t in_stride = 0;
+    // Stored [in, out], and a file that replaces it has it so too: an embedding, GPT-2's Conv1D.
+    bool is_turned = false;
 
     int64_t at(int64_t o, int64_t i) const { return first + o * out_stride + i * in_stride; }
 };
@@ -154,7 +157,8 @@ class AdapterMerge::Plan {
             place.source = is_weight ? part.weight() : place.tensor;
             place.out = part.out;
             place.in = is_weight ? part.in : 1;
-            if (!set_strides(place, is_embedding ? MatrixOrder::in_out : part.order)) {
+            const MatrixOrder order = is_embedding ? MatrixOrder::in_out : part.order;
+            if (!set_strides(place, is_weight ? order : MatrixOrder::out_in)) {
                 refuse(name, "is no tensor of the model");
             }
             return place;
@@ -185,6 +189,7 @@ class AdapterMerge::Plan {
         }
         place.out_stride = order == MatrixOrder::out_in ? place.in : 1;
         place.in_stride = order == MatrixOrder::out_in ? 1 : place.out;
+        place.is_turned = order == MatrixOrder::in_out;
         return model_.checkpoint().find(place.source).has_value();
     }
 
@@ -202,8 +207,7 @@ class AdapterMerge::Plan {
 
     void replace(const std::string& name, const ConstTensorView& view) {
         Change change{locate(name), nullptr, view};
-        if (change.place.in_stride != 1 && change.place.in > 1) {
-            // As it is stored: an embedding, or GPT-2's Conv1D.
+        if (change.place.is_turned) {
             std::swap(change.place.in, change.place.out);
             std::swap(change.place.in_stride, change.place.out_stride);
         }
@@ -292,6 +296,10 @@ AdapterMerge::~AdapterMerge() = default;
 
 size_t AdapterMerge::num_modules() const { return plan_->file().modules.size(); }
 size_t AdapterMerge::num_changed() const { return plan_->changed().size(); }
+std::string AdapterMerge::note() const {
+    return unused_keys_note(adapter_config_path(options_.adapter).string(),
+                            plan_->file().config.unknown_keys);
+}
 bool AdapterMerge::unties() const { return plan_->unties(); }
 uint64_t AdapterMerge::output_bytes() const { return plan_->output_bytes(); }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "kernels/host/thread_pool.h"
 #include "lib/quantize/checkpoint_writer.h"
@@ -27,6 +28,8 @@ class AdapterMerge {
     explicit AdapterMerge(MergeOptions options);
     ~AdapterMerge();
 
+    // What of the adapter's config is not heeded; empty: nothing.
+    std::string note() const;
     size_t num_modules() const;  // of the adapter
     size_t num_changed() const;  // tensors of the output
     // The output matrix is no longer the embedding: the adapter changes one of them.

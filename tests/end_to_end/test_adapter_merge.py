@@ -5,11 +5,11 @@ import math
 import shutil
 import unittest
 
-from adapter_testing import SOME_FAMILIES, Adapter, compare_with_peft, floats, is_in_out, linears_of, merged, peft_cases, request
+from adapter_testing import SOME_FAMILIES, Adapter, compare_with_peft, float32, floats, is_in_out, linears_of, merged, peft_cases, request
 from family_testing import FAMILIES
 from programs import SHARED, FolderTest, needs_shared, run_jsonl
 from quantize_testing import BAD_DATA, CANNOT_CREATE, USAGE, quantize
-from tensors import read_tensors
+from tensors import read_tensors, write_tensors
 from test_quantize_experts import taken_apart
 
 
@@ -97,6 +97,27 @@ class Merging(FolderTest):
         done = quantize("-m", self.folder / "small", "--merge-lora", adapter, "-o", self.folder / "out", check=False)
         self.assertEqual(done.returncode, BAD_DATA)
         self.assertIn("merge the adapter into the dense model", done.stderr)
+
+    def test_a_key_that_is_not_heeded_is_told_of(self):
+        model = FAMILIES / "llama"
+        adapter = Adapter(linears_of(model), some_new_key=1).write(self.folder / "adapter")
+        done = quantize("-m", model, "--merge-lora", adapter, "-o", self.folder / "out", "--dry-run")
+        self.assertIn("some_new_key", done.stderr)
+
+    def test_linears_and_biases_that_are_saved_whole(self):
+        for name, linear in (("gpt2", "h.0.attn.c_proj"), ("qwen2", "layers.0.self_attn.q_proj")):
+            with self.subTest(family=name):
+                model = FAMILIES / name
+                source = read_tensors(model / "model.safetensors")
+                module = next(tensor for tensor in source if tensor.endswith(linear + ".weight")).removesuffix(".weight")
+                saved = {f"{module}{ending}": floats(source[f"{module}{ending}"])[::-1] for ending in (".weight", ".bias")}
+                folder = Adapter({}).write(self.folder / f"{name}-adapter")
+                write_tensors(folder / "adapter_model.safetensors",
+                              {f"base_model.model.{tensor}": float32(source[tensor][1], values) for tensor, values in saved.items()})
+                quantize("-m", model, "--merge-lora", folder, "-o", self.folder / name)
+                tensors = read_tensors(self.folder / name / "model.safetensors")
+                for tensor, values in saved.items():
+                    self.assertEqual(floats(tensors[tensor]), values, tensor)
 
     def test_a_plan_makes_nothing(self):
         model = FAMILIES / "llama"

@@ -197,6 +197,16 @@ class Serving(FolderTest):
                 self.assertIn(answer.status, (400, 404), answer.text)
                 self.assertEqual(answer.error["param"], field)
 
+    def test_the_base_model_says_which_of_several_an_adapter_is_for(self):
+        with Server("--enable-lora", "--allow-runtime-lora-updating", "--model", f"base={FAMILIES / 'llama'}",
+                    model=f"other={FAMILIES / 'gpt2'}") as server:
+            load = {"lora_name": "one", "lora_path": str(self.folders[0])}
+            self.assertEqual(server.post("/v1/load_lora_adapter", load).status, 400)
+            self.assertEqual(server.post("/v1/load_lora_adapter", {**load, "base_model_name": "base"}).status, 200)
+            self.assertEqual(self.ids(server, "one"), self.expected["s0"])
+            parents = {model["id"]: model["parent"] for model in server.get("/v1/models").json()["data"]}
+            self.assertEqual(parents, {"other": None, "base": None, "one": "base"})
+
     def test_the_administration_alone_changes_adapters(self):
         with Server("--enable-lora", model=FAMILIES / "llama") as server:
             self.assertEqual(server.post("/v1/load_lora_adapter", {"lora_name": "a", "lora_path": "x"}).status, 404)

@@ -34,6 +34,7 @@ int run_merge(const QuantizeOptions& options, const std::filesystem::path& model
     check_options(given);
     const quantize::MergeOptions merge_options = options.merge(model);
     quantize::AdapterMerge merge(merge_options);
+    if (!merge.note().empty()) say(merge.note());
     const std::string head =
         merge.unties() ? "\nhead       a matrix of its own, no longer the embedding" : "";
     if (options.dry_run) {

@@ -23,8 +23,6 @@ namespace {
 using quantize::LinearRecord;
 using quantize::Pipeline;
 
-void say(const std::string& text) { fmt::print(stderr, "nvllm-quantize: {}\n", text); }
-
 std::filesystem::path choose_model(const QuantizeOptions& options) {
     if (!options.model.empty()) return resolve_model_directory(options.model);
     const std::filesystem::path model = require_bundled_model();
@@ -140,6 +138,8 @@ int finish(Pipeline& pipeline, const QuantizeOptions& options,
 }
 
 }  // namespace
+
+void say(const std::string& text) { fmt::print(stderr, "nvllm-quantize: {}\n", text); }
 
 int run_quantize(const Invocation& invocation) {
     QuantizeOptions options;

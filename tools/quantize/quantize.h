@@ -2,12 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "lib/cli/commands.h"
 #include "lib/cli/options.h"
 #include "tools/quantize/quantize_options.h"
 
 namespace nvllm::quantize_tool {
+
+// To standard error.
+void say(const std::string& text);
 
 int run_quantize(const Invocation& invocation);
 // Of --merge-lora, a way to run "quantize".

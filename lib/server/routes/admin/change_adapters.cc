@@ -14,9 +14,10 @@ using Json = nlohmann::ordered_json;
 
 struct AdapterRequest {
     std::string name;
-    std::string path;       // of one to load
-    bool replaces = false;  // load_inplace
-    std::string model;      // which one of several it is for; empty: the first
+    std::string path;        // of one to load
+    bool replaces = false;   // load_inplace
+    std::string model;       // which one of several it is for; empty: base_model, or the first
+    std::string base_model;  // heeded where a model here has that name: clients also give others
 };
 
 Result<AdapterRequest> read_adapter_request(const HttpRequest& request,
@@ -26,17 +27,19 @@ Result<AdapterRequest> read_adapter_request(const HttpRequest& request,
     if (!body->is_object()) return Fault{ErrorKind::bad_data, "the request must be a JSON object"};
     AdapterRequest asked;
     for (const auto& [key, value] : body->items()) {
-        std::string* const text = key == "lora_name"   ? &asked.name
-                                  : key == "lora_path" ? &asked.path
-                                  : key == "model"     ? &asked.model
-                                                       : nullptr;
+        std::string* const text = key == "lora_name"         ? &asked.name
+                                  : key == "lora_path"       ? &asked.path
+                                  : key == "model"           ? &asked.model
+                                  : key == "base_model_name" ? &asked.base_model
+                                                             : nullptr;
+        if (value.is_null()) continue;
         if (text != nullptr && value.is_string()) {
             *text = value.get<std::string>();
         } else if (text != nullptr) {
             return Fault{ErrorKind::bad_data, fmt::format("'{}' must be a text", key), key};
         } else if (key == "load_inplace" && value.is_boolean()) {
             asked.replaces = value.get<bool>();
-        } else if (key != "lora_int_id" && key != "base_model_name" && !value.is_null()) {
+        } else if (key != "lora_int_id") {
             return Fault{ErrorKind::bad_data,
                          fmt::format("'{}' is not known here, or of another type; lora_name, "
                                      "lora_path and load_inplace are",
@@ -64,7 +67,9 @@ HttpResponse load_response(const RouteContext& context, const HttpRequest& reque
         return error_response({.message = "'lora_path' must be a text", .param = "lora_path"});
     }
     ApiError error;
-    const auto model = find_ready(context.models, asked->model, error);
+    const bool knows_base = asked->model.empty() && context.models.find(asked->base_model);
+    const auto model =
+        find_ready(context.models, knows_base ? asked->base_model : asked->model, error);
     if (model == nullptr) return error_response(error);
     const auto other = context.models.find(asked->name);
     if (other != nullptr && adapter_named(*other, asked->name).empty()) {
