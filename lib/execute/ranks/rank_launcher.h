@@ -32,7 +32,8 @@ class RankLauncher {
     // The sockets in the order of the ranks, once, as soon as all ranks are there; empty before.
     // `wait`: blocks until then. Throws unavailable when a rank ended instead.
     virtual std::optional<std::vector<OwnedDescriptor>> connected(bool wait) = 0;
-    // Readable when there may be news for connected(); empty: there is no such descriptor.
+    // Readable when there may be news for connected(), and the same one for as long as this lives;
+    // empty: there is no such descriptor.
     virtual std::optional<int> readable_descriptor() const { return std::nullopt; }
     // Ends all ranks at once. Any thread. False when that would end this process.
     virtual bool kill(const std::string& cause) = 0;

@@ -1,6 +1,7 @@
 // One launch for all, and each replica's part of it.
 #include "lib/execute/ranks/shared_ranks.h"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,12 +28,10 @@ class SharedRanks::ReplicaLauncher final : public RankLauncher {
         return ranks_->connected(replica_, wait);
     }
 
-    // The replica that is woken takes the sockets of all: the others have an event of their own.
+    // Any replica that is woken takes the sockets of all. One that was woken as well, and comes too
+    // late to see why, still has an event of its own.
     std::optional<int> readable_descriptor() const override {
-        const std::lock_guard lock(ranks_->mutex_);
-        const std::optional<int> of_all = ranks_->all_->readable_descriptor();
-        const bool is_first = replica_ == first_that_waits();
-        return is_first && of_all ? of_all : ranks_->of(replica_).news.get();
+        return ranks_->of(replica_).poll.get();
     }
 
     bool kill(const std::string& cause) override { return ranks_->all_->kill(cause); }
@@ -55,13 +54,6 @@ class SharedRanks::ReplicaLauncher final : public RankLauncher {
     }
 
   private:
-    int32_t first_that_waits() const {
-        for (size_t i = 0; i < ranks_->replicas_.size(); ++i) {
-            if (ranks_->replicas_[i].start == ranks_->start_) return static_cast<int32_t>(i);
-        }
-        return replica_;
-    }
-
     std::shared_ptr<SharedRanks> ranks_;
     int32_t replica_;
 };
@@ -71,8 +63,13 @@ SharedRanks::SharedRanks(std::unique_ptr<RankLauncher> all, int32_t num_replicas
     : ranks_of_replica_(ranks_of_replica),
       all_(std::move(all)),
       replicas_(static_cast<size_t>(num_replicas)) {
+    const std::optional<int> of_all = all_->readable_descriptor();
     for (Replica& replica : replicas_) {
         replica.news = OwnedDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+        replica.poll = OwnedDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+        epoll_event event{EPOLLIN, {}};
+        ::epoll_ctl(replica.poll.get(), EPOLL_CTL_ADD, replica.news.get(), &event);
+        if (of_all) ::epoll_ctl(replica.poll.get(), EPOLL_CTL_ADD, *of_all, &event);
     }
 }
 

@@ -31,6 +31,7 @@ class SharedRanks : public std::enable_shared_from_this<SharedRanks> {
         uint64_t start = 0;                    // the number of the start that it uses; 0: none
         std::vector<OwnedDescriptor> sockets;  // of the latest start, until it takes them
         OwnedDescriptor news;                  // an eventfd, readable when its sockets are there
+        OwnedDescriptor poll;                  // of it and of news for all replicas
     };
 
     Replica& of(int32_t replica) { return replicas_[static_cast<size_t>(replica)]; }

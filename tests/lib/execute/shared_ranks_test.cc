@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "lib/execute/frame_channel.h"
@@ -18,11 +19,14 @@ struct FakeLauncher : RankLauncher {
         int num_starts = 0;
         int num_burials = 0;
         std::vector<OwnedDescriptor> theirs;
+        OwnedDescriptor news{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     };
     FakeLauncher(Log& log, int num_ranks) : log(log), num_ranks(num_ranks) {}
 
     void start() override { ++log.num_starts; }
     std::optional<std::vector<OwnedDescriptor>> connected(bool) override {
+        eventfd_t count = 0;
+        ::eventfd_read(log.news.get(), &count);
         std::vector<OwnedDescriptor> ours;
         log.theirs.clear();
         for (int rank = 0; rank < num_ranks; ++rank) {
@@ -32,6 +36,7 @@ struct FakeLauncher : RankLauncher {
         }
         return ours;
     }
+    std::optional<int> readable_descriptor() const override { return log.news.get(); }
     bool kill(const std::string&) override { return true; }
     RanksEnd bury(bool, const std::string& what_was_seen) override {
         ++log.num_burials;
@@ -118,12 +123,15 @@ TEST_CASE("a replica that starts again what it has wants other ranks") {
     CHECK(test.second->bury(true, "closed").how.empty());
 }
 
-TEST_CASE("a replica that the launcher does not wake has an event of its own") {
+TEST_CASE("the ranks wake every replica, and one that comes too late for them still has its event") {
     Test test;
-    test.first->start();
     test.second->start();
+    // It waits already when the first one starts, and when that takes the sockets of both.
     pollfd news{*test.second->readable_descriptor(), POLLIN, 0};
     CHECK(::poll(&news, 1, 0) == 0);
+    test.first->start();
+    CHECK(::eventfd_write(test.log.news.get(), 1) == 0);
+    CHECK(::poll(&news, 1, 0) == 1);
     CHECK(test.first->connected(false));
     CHECK(::poll(&news, 1, 0) == 1);
     CHECK(test.second->connected(false));
