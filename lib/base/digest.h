@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace nvllm {
 
@@ -11,6 +12,28 @@ inline uint64_t digest(const void* data, size_t bytes, uint64_t before = 0xcbf29
     const auto* const values = static_cast<const unsigned char*>(data);
     for (size_t i = 0; i < bytes; ++i) before = (before ^ values[i]) * 0x100000001b3ull;
     return before;
+}
+
+// Another one, several times faster: of files. Four FNV-1a of words, mixed after each word so that
+// high bits reach low ones; an end that is no whole group of words goes in byte by byte.
+inline uint64_t digest_of_many(const void* data, size_t bytes, uint64_t before) {
+    constexpr size_t kLanes = 4;
+    constexpr size_t kGroup = kLanes * sizeof(uint64_t);
+    constexpr uint64_t kPrime = 0x100000001b3ull;
+    const auto* const values = static_cast<const unsigned char*>(data);
+    uint64_t lanes[kLanes];
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = before + lane;
+    const size_t groups = bytes / kGroup;
+    for (size_t group = 0; group < groups; ++group) {
+        uint64_t words[kLanes];
+        std::memcpy(words, values + group * kGroup, kGroup);
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            lanes[lane] = (lanes[lane] ^ words[lane]) * kPrime;
+            lanes[lane] ^= lanes[lane] >> 32;
+        }
+    }
+    const uint64_t sum = digest(lanes, sizeof(lanes));
+    return digest(values + groups * kGroup, bytes % kGroup, sum);
 }
 
 }  // namespace nvllm

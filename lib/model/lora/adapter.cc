@@ -57,21 +57,6 @@ struct Piece {
     }
 };
 
-void copy_values(const ConstTensorView& from, std::byte* to, DType dtype) {
-    for (int64_t i = 0; i < from.numel(); ++i) set_float_at(to, dtype, i, float_at(from, i));
-}
-
-// from [rows, columns]; to [columns, rows].
-void copy_transposed(const ConstTensorView& from, std::byte* to, DType dtype) {
-    const int64_t rows = from.dim(0);
-    const int64_t columns = from.dim(1);
-    for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t column = 0; column < columns; ++column) {
-            set_float_at(to, dtype, column * rows + row, float_at(from, row * columns + column));
-        }
-    }
-}
-
 // Piece by piece at offsets that are all known before memory is taken.
 class BlockBuilder {
   public:
@@ -101,9 +86,9 @@ class BlockBuilder {
         for (const Table& table : tables_) {
             std::byte* const to = block + table.placed.offset;
             if (table.placed.kind == LoraTable::Kind::embedding_a) {
-                copy_transposed(table.values.view(), to, table.placed.dtype);
+                copy_floats_transposed(table.values.view(), to, table.placed.dtype);
             } else {
-                copy_values(table.values.view(), to, table.placed.dtype);
+                copy_floats(table.values.view(), to, table.placed.dtype);
             }
         }
     }
@@ -189,8 +174,8 @@ class BlockBuilder {
 
     static void fill(const Piece& piece, const PlacedPair& placed, std::byte* block) {
         const DType dtype = placed.pair.dtype;
-        if (placed.a) copy_values(piece.a.view(), block + *placed.a, dtype);
-        if (placed.b) copy_transposed(piece.b.view(), block + *placed.b, dtype);
+        if (placed.a) copy_floats(piece.a.view(), block + *placed.a, dtype);
+        if (placed.b) copy_floats_transposed(piece.b.view(), block + *placed.b, dtype);
         if (!placed.bias) return;
         for (int64_t o = 0; o < placed.pair.out; ++o) {
             double bias = 0.0;
