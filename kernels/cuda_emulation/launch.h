@@ -2,9 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 
 #include "kernels/cuda/primitives/extent.h"
 #include "kernels/cuda/primitives/overlap.h"
@@ -20,11 +24,14 @@ struct Call {
     const void* arguments;
     size_t bytes;        // of the arguments
     const void* kernel;  // the function
+    const char* type;    // which names the types of the kernel's parameters
 };
 
 // Makes the call once for every thread of the grid. Throws Fault when the shape is one that no
 // device takes, or when a kernel breaks a rule. One launch at a time in the process: others wait.
 void run_grid(const Launch& shape, const Call& call);
+// How many grids were run since the process began, by Call::type.
+std::map<std::string, uint64_t> grids_by_type();
 
 // This thread of a block has waited for the work before, if its kernel's compiled code waits.
 void note_wait_for_work_before();
@@ -65,7 +72,7 @@ void launch(void (*kernel)(Parameters...), const Launch& shape, Arguments&&... a
             const auto* call = static_cast<const Bound*>(of_grid);
             std::apply(call->kernel, call->values);
         };
-        emulation::run_grid(launched, {run, &own, sizeof own, function});
+        emulation::run_grid(launched, {run, &own, sizeof own, function, typeid(own.kernel).name()});
     });
 }
 

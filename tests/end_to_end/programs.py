@@ -11,6 +11,8 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("NVLLM_BIN", SOURCE / "build" / "release" / "bin"))
 RUN = str(BIN / "nvllm-run")
+# Modules of devices that tests have: the example, and emulated kernels where those were built.
+MODULES = pathlib.Path(os.environ.get("NVLLM_TEST_MODULES", BIN.parent / "test_modules"))
 DEMO = os.environ.get("NVLLM_TEST_MODEL", str(SOURCE / "models" / "demo"))
 SHARED = pathlib.Path(os.environ.get("NVLLM_SHARED_DATA", SOURCE.parent / "shared" / "data"))
 

@@ -9,7 +9,7 @@ import unittest
 from adapter_testing import (PROMPT, SOME_FAMILIES, Adapter, compare_with_peft, is_in_out, linears_of, logprobs, merged, modules, peft_cases,
                              request)
 from family_testing import FAMILIES
-from programs import SHARED, FolderTest, needs_shared, run, run_jsonl, wait_until
+from programs import MODULES, SHARED, FolderTest, environment, needs_shared, run, run_jsonl, wait_until
 from serve_testing import Server
 
 
@@ -91,6 +91,37 @@ class Batches(FolderTest):
         together = self.answers(requests=requests)
         alone = [self.answers(requests=[one])[0] for one in requests[:3]]
         self.assertEqual(essence(together), essence(alone + alone))
+
+
+@unittest.skipUnless((MODULES / "libnanovllm_cuda_emulated.so").exists(), "this build has no emulated kernels")
+class Launches(FolderTest):
+    """On a device: two kernels for a linear, however many adapters and ranks there are."""
+
+    LINEARS = 4 * 2 + 1  # of two layers q, k and v together, o, gate and up together, and down; and the head
+
+    def run_on_device(self, made):
+        """How many steps there were, kernels, and kernels of adapters; and the answers."""
+        report, log = self.folder / "launches", self.folder / "steps"
+        env = environment(NVLLM_BACKEND_PATH=str(MODULES), NVLLM_EMULATED_LAUNCHES=str(report))
+        answers = run_jsonl(made, "--device", "cuda_emulated", "--step-log", log, *modules(self.adapters), model=FAMILIES / "llama", env=env)
+        counts = [(int(line.split()[0]), line.split()[1]) for line in report.read_text().splitlines()]
+        steps = [json.loads(line) for line in log.read_text().splitlines()]
+        # While an adapter is loaded there are steps that compute nothing.
+        return sum(step["num_prefill_tokens"] + step["num_decode_tokens"] > 0 for step in steps), sum(count for count, _ in counts), \
+            sum(count for count, kernel in counts if "LoraLinear" in kernel), answers
+
+    def test_two_more_for_a_linear(self):
+        linears = linears_of(FAMILIES / "llama")
+        self.adapters = {f"a{rank}": Adapter(linears, rank=rank, seed=rank).write(self.folder / f"a{rank}") for rank in (2, 8, 33)}
+        prompt = PROMPT[:5]
+        steps, without, none, _ = self.run_on_device([request(None, prompt, max_tokens=4)])
+        self.assertEqual(none, 0)
+        steps_with, with_one, of_adapters, alone = self.run_on_device([request("a8", prompt, max_tokens=4)])
+        self.assertEqual((steps_with, with_one - without, of_adapters), (steps, 2 * self.LINEARS * steps, 2 * self.LINEARS * steps))
+        names = ("a2", "a8", "a33", "a8")
+        steps, _, of_adapters, mixed = self.run_on_device([request(name, prompt, max_tokens=4) for name in names])
+        self.assertEqual(of_adapters, 2 * self.LINEARS * steps)
+        self.assertEqual(essence(mixed[1:2]), essence(alone))
 
 
 class Modules(FolderTest):

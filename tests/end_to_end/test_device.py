@@ -16,11 +16,10 @@ import tempfile
 import unittest
 
 from family_testing import context_of
-from programs import BIN, DEMO, SOURCE, environment, run, run_jsonl
+from programs import BIN, DEMO, MODULES, SOURCE, environment, run, run_jsonl
 from quantize_testing import quantize
 from serve_testing import Server
 
-MODULES = pathlib.Path(os.environ.get("NVLLM_TEST_MODULES", BIN.parent / "test_modules"))
 FAMILIES = sorted(path.parent for path in (SOURCE / "tests" / "fixtures" / "families").glob("*/config.json"))
 EMBEDDINGS = SOURCE / "tests" / "fixtures" / "embeddings"
 QUANTIZED = SOURCE / "tests" / "fixtures" / "quantized"

@@ -11,9 +11,9 @@ import tempfile
 import unittest
 
 from family_testing import FAMILIES, context_of
-from programs import DEMO, environment, run, run_jsonl, wait_until
+from programs import DEMO, MODULES, environment, run, run_jsonl, wait_until
 from serve_testing import Server, texts_at_once
-from test_device import CUDA, MODULES, ids, not_sanitized, requests, with_cuda
+from test_device import CUDA, ids, not_sanitized, requests, with_cuda
 from test_ranks import pipeline, tensor, text_config
 from test_replicas import workers_of
 

@@ -8,10 +8,9 @@ import subprocess
 import tempfile
 import unittest
 
-from programs import BIN, DEMO, SOURCE, environment, run, run_jsonl
+from programs import BIN, DEMO, MODULES, SOURCE, environment, run, run_jsonl
 from test_equality import essence, requests
 
-MODULES = BIN.parent / "test_modules"
 LLAMA = SOURCE / "tests" / "fixtures" / "families" / "llama"
 TYPES = ("fp8", "int8")
 USAGE, UNAVAILABLE = 64, 69

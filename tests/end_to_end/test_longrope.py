@@ -6,11 +6,10 @@ The fixture and its ids are made by scripts/fixtures/make_longrope.py.
 import json
 import unittest
 
-from programs import BIN, SOURCE, environment, run_jsonl
+from programs import BIN, MODULES, SOURCE, environment, run_jsonl
 
 MODEL = SOURCE / "tests" / "fixtures" / "longrope"
 ROWS = json.loads((MODEL / "expected.json").read_text())
-MODULES = BIN.parent / "test_modules"
 
 # What must change no id; with little room some give way.
 SETTINGS = {

@@ -9,11 +9,10 @@ import subprocess
 import time
 import unittest
 
-from programs import BIN, DEMO, RUN, FolderTest, children, environment, run, run_jsonl, wait_until
+from programs import BIN, DEMO, MODULES, RUN, FolderTest, children, environment, run, run_jsonl, wait_until
 from structured_testing import fault_of, schemas
 
 USAGE, BAD_DATA = 64, 65
-MODULES = BIN.parent / "test_modules"
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0,
                                                                                               "maximum": 120}},
           "required": ["name", "age"], "additionalProperties": False}

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -129,6 +130,19 @@ void copy_late(DeviceStream stream, CopyDirection direction, void* to, const voi
 std::mutex memory_mutex;
 std::array<uint64_t, kMaxDevices> taken_bytes{};
 std::unordered_map<void*, size_t> sizes;
+
+// Writes how often kernels of each type ran to the file that this variable names, when the process
+// ends.
+struct LaunchReport {
+    ~LaunchReport() {
+        const char* const path = std::getenv("NVLLM_EMULATED_LAUNCHES");
+        if (path == nullptr) return;
+        std::ofstream report(path);
+        for (const auto& [type, count] : gpu::emulation::grids_by_type()) {
+            report << count << ' ' << type << '\n';
+        }
+    }
+} launch_report;
 
 // Kernels' launches go the way of copies.
 const bool launches_are_submitted = [] {
