@@ -1,12 +1,14 @@
 """nvllm-bench: every measurement of speed on the demo model with tiny sizes. Outcomes, counts and keys; never times."""
 
 import json
+import pathlib
 import re
 import signal
 import subprocess
 import time
 import unittest
 
+from adapter_testing import Adapter, linears_of
 from bench_testing import BAD_DATA, BENCH, CANNOT_CREATE, NO_INPUT, UNAVAILABLE, USAGE, BenchTest, bench
 from programs import DEMO, TIMEOUT_S, environment
 from terminal_testing import Terminal
@@ -35,6 +37,26 @@ class Throughput(BenchTest):
         self.assertLess(ways["continuous"]["steps"], ways["static"]["steps"])
         self.assertGreater(ways["continuous"]["slots_filled"], ways["static"]["slots_filled"])
         self.assertIn("slots filled", table)
+
+    def test_rate_of_requests(self):
+        result, table = self.result(*self.SMALL, "--request-rate", 40, "--repeats", 1)
+        # The last request is sent at count / rate, by which time the others may have ended.
+        self.assertGreater(result["elapsed_time"], result["num_requests"] / 40)
+        self.assertIn("timed", result["batching"])
+        self.assertIn("timed", table)
+
+    def test_adapters_by_where_they_were(self):
+        linears = linears_of(pathlib.Path(DEMO))
+        for index in range(3):
+            Adapter(linears, seed=index).write(self.folder / "adapters" / f"a{index}")
+        result, table = self.result(*self.SMALL, "--lora-dir", self.folder / "adapters", "--lora-assignment", "round-robin", "--max-loras", 1,
+                                    "--max-cpu-loras", 2, "--batch", 1, "--repeats", 2)
+        tiers = result["adapters"]
+        self.assertEqual(sum(tiers[tier]["requests"] for tier in ("hot", "warm", "cold")), 2 * result["num_requests"])
+        self.assertEqual(tiers["none"]["requests"], 0)
+        self.assertGreater(tiers["loads"], 3)
+        self.assertGreater(tiers["evictions"], 3)
+        self.assertIn("median TTFT ms", table)
 
     def test_data_sets(self):
         result, _ = self.result("--dataset-name", "prefix_repetition", "--prefix-len", 40, "--num-prefixes", 2,
@@ -67,6 +89,9 @@ class Throughput(BenchTest):
         self.fails(USAGE, "--dataset-name", "jsonl", says=["--dataset-path"])
         self.fails(USAGE, "--batching", "dynamic", says=["continuous", "static"])
         self.fails(USAGE, "thruput", says=["throughput"])
+        self.fails(USAGE, "--request-rate", "0", says=["--request-rate"])
+        self.fails(USAGE, "--request-rate", "5", "--batching", "both", says=["--batching both"])
+        self.fails(USAGE, "--lora-skew", "2", says=["--lora-modules"])
         self.fails(NO_INPUT, "--dataset-name", "jsonl", "--dataset-path", "/no/such/file", says=["/no/such/file"])
         broken = self.file("broken.jsonl", '{"prompt": "a"}\n{"prompt": "b"')
         self.fails(BAD_DATA, "--dataset-name", "jsonl", "--dataset-path", broken, says=["broken.jsonl:2"])

@@ -57,6 +57,14 @@ class Serve(BenchTest):
             self.assertIsInstance(body["prompt"], str)
             self.assertEqual(headers["Authorization"], "Bearer x")
 
+    def test_adapters_are_models(self):
+        with FakeServer() as server:
+            self.serve(server, "--lora-modules", "a", "b", "--lora-assignment", "round-robin")
+        self.assertEqual(sorted(body["model"] for _, body, _ in server.requests), ["a"] * 3 + ["b"] * 3)
+        with FakeServer() as server:
+            self.serve(server, "--model", "base", "--lora-modules", "a", "--lora-base-share", 1)
+        self.assertEqual({body["model"] for _, body, _ in server.requests}, {"base"})
+
     def test_prompts_as_ids(self):
         with FakeServer() as server:
             result, _ = self.serve(server, "--send-token-ids")
@@ -128,7 +136,8 @@ class Serve(BenchTest):
                                 (("--percentile-metrics", "ttft,x"), "e2el"), (("--goodput", "itl:3"), "tpot"),
                                 (("--metric-percentiles", "101"), "100"), (("--ramp-up-strategy", "linear"), "end-rps"),
                                 (("--endpoint", "v1"), "--endpoint"), (("--dataset-name", "sonnet"), "random"),
-                                (("--header", "x"), "KEY=VALUE")):
+                                (("--header", "x"), "KEY=VALUE"), (("--lora-base-share", "0.5"), "--lora-modules"),
+                                (("--lora-modules", "a", "--lora-assignment", "random", "--lora-skew", "2"), "--lora-skew")):
             self.fails(USAGE, "serve", *arguments, says=[says])
         with FakeServer() as server:
             self.fails(BAD_DATA, "serve", "--base-url", server.url, *SMALL, "--extra-body", "{", says=["--extra-body"])

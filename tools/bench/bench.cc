@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
@@ -67,6 +68,41 @@ OptionList<WorkloadOptions> workload_options() {
     list.add("num-prefixes", &WorkloadOptions::num_prefixes,
              "Different beginnings of prefix_repetition.", range(1, 1'000'000));
     return list;
+}
+
+OptionList<AdapterChoice> adapter_options() {
+    OptionList<AdapterChoice> list("adapters");
+    list.group("Adapters of requests");
+    list.add("lora-assignment", &AdapterChoice::rule,
+             "Which of the adapters a request has: zipf gives the i-th the weight 1 / i^skew.",
+             choices({"zipf", "random", "round-robin"}));
+    list.add("lora-skew", &AdapterChoice::skew, "The exponent of zipf.", range(0.0, 10.0));
+    list.add("lora-base-share", &AdapterChoice::share_without,
+             "Share of requests that have no adapter.", range(0.0, 1.0));
+    return list;
+}
+
+void check_adapter_choice(OptionSet& options, const AdapterChoice& choice, bool has_adapters) {
+    for (const char* name : {"lora-assignment", "lora-skew", "lora-base-share"}) {
+        if (options.find(name)->origin() != OptionOrigin::flag) continue;
+        if (!has_adapters) {
+            throw Error(
+                ErrorKind::usage,
+                fmt::format("--{}: there are no adapters; name some with --lora-modules", name));
+        }
+        if (std::string_view(name) == "lora-skew" && choice.rule != "zipf") {
+            throw Error(ErrorKind::usage, "--lora-skew: not together with --lora-assignment " +
+                                              choice.rule + ", which has no skew");
+        }
+    }
+}
+
+double parse_request_rate(const std::string& text) {
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    const auto rate = parse_number(text);
+    if (rate && *rate > 0.0) return *rate;
+    throw Error(ErrorKind::usage,
+                fmt::format("--request-rate: '{}' is not a number above 0, or inf", text));
 }
 
 void choose_model(EngineConfig& config) {

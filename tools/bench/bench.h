@@ -12,6 +12,7 @@
 #include "lib/cli/progress.h"
 #include "lib/engine/engine_config.h"
 #include "lib/engine/options/engine_options.h"
+#include "lib/measure/adapter_load.h"
 #include "lib/measure/engine_load.h"
 #include "lib/measure/workload.h"
 #include "tools/bench/neighbour_flags.h"
@@ -31,6 +32,11 @@ struct ResultOptions {
 
 OptionList<ResultOptions> result_options();
 OptionList<WorkloadOptions> workload_options();
+OptionList<AdapterChoice> adapter_options();
+// Throws usage where one of these options would say nothing.
+void check_adapter_choice(OptionSet& options, const AdapterChoice& choice, bool has_adapters);
+// Requests per second; infinity of "inf". Throws usage that names --request-rate.
+double parse_request_rate(const std::string& text);
 
 // Reads a sub-command's options and the engine's, as answered() of commands.h does.
 template <typename Own>

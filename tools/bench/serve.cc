@@ -189,17 +189,21 @@ std::string model_of(const ServeOptions& own, const HttpLoadOptions& http) {
 
 int run_serve(const Invocation& invocation) {
     ServeOptions own;
+    AdapterChoice adapters;
     WorkloadOptions workload;
     const auto own_list = serve_options();
+    const auto adapter_list = adapter_options();
     const auto workload_list = workload_options();
     OptionSet options;
     options.add(own_list, own);
+    options.add(adapter_list, adapters);
     options.add(workload_list, workload);
     add_neighbour_flags(options);
     if (answered(invocation, options)) return 0;
     if (own.send_token_ids && is_chat(endpoint_of(own))) {
         throw Error(ErrorKind::usage, "--send-token-ids: chats are texts; use --backend openai");
     }
+    check_adapter_choice(options, adapters, !own.lora_modules.empty());
     // NVLLM_MODEL names the model of engines in this process; a server knows its own.
     if (options.find("model")->origin() == OptionOrigin::environment) own.model.reset();
     watch_stop_signals();
@@ -210,7 +214,8 @@ int run_serve(const Invocation& invocation) {
     ServingOptions serving = serving_of(own);
     const auto tokenizer = load_tokenizer(tokenizer_directory(own));
     serving.tokenizer = tokenizer.get();
-    const std::vector<WorkItem> items = make_items(own, workload, *tokenizer);
+    std::vector<WorkItem> items = make_items(own, workload, *tokenizer);
+    choose_adapters(adapters, own.lora_modules, own.seed, items);
     check_writable(own.output_json);
 
     const std::string model = model_of(own, serving.http);

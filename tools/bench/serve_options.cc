@@ -67,7 +67,11 @@ void add_load(OptionList<ServeOptions>& list) {
         "A JSON schema that every answer is held to. Such an answer ends where the schema lets "
         "it, so ignore_eos is not sent.",
         value_name("FILE"));
-    list.add("seed", &ServeOptions::seed, "Of prompts, lengths and gaps.");
+    list.add("lora-modules", &ServeOptions::lora_modules,
+             "Names of adapters that the server has: each request asks for one of them instead of "
+             "the model.",
+             value_name("NAME"), takes_several());
+    list.add("seed", &ServeOptions::seed, "Of prompts, lengths, gaps and adapters.");
 }
 
 void add_result(OptionList<ServeOptions>& list) {
@@ -139,15 +143,7 @@ ArrivalOptions arrivals_of(const ServeOptions& options) {
     ArrivalOptions arrivals;
     arrivals.burstiness = options.burstiness;
     arrivals.seed = options.seed;
-    if (options.request_rate != "inf") {
-        const auto rate = parse_number(options.request_rate);
-        if (!rate || *rate <= 0.0) {
-            throw Error(ErrorKind::usage,
-                        fmt::format("--request-rate: '{}' is not a number above 0, or inf",
-                                    options.request_rate));
-        }
-        arrivals.request_rate = *rate;
-    }
+    arrivals.request_rate = parse_request_rate(options.request_rate);
     if (!options.ramp_up_strategy) return arrivals;
     if (!options.ramp_up_start_rps || !options.ramp_up_end_rps) {
         throw Error(ErrorKind::usage,

@@ -33,6 +33,7 @@ struct ServeOptions {
     std::optional<bool> ignore_eos;
     bool send_token_ids = false;
     std::string extra_body;
+    std::vector<std::string> lora_modules;  // names
     std::optional<std::filesystem::path> structured_output;
 
     std::string percentile_metrics = "ttft,tpot,itl";

@@ -1,9 +1,11 @@
 // nvllm-bench throughput.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "lib/engine/options/engine_options.h"
 #include "lib/engine/options/speculation_options.h"
 #include "lib/measure/adapter_load.h"
+#include "lib/measure/serving/arrivals.h"
 #include "lib/measure/throughput.h"
 #include "tools/bench/bench.h"
 
@@ -15,7 +17,7 @@ struct Options {
     std::string batching = "continuous";
     int32_t num_warmups = 1;
     float temperature = 0.0f;
-    AdapterChoice adapters;
+    std::string request_rate = "inf";
 };
 
 OptionList<Options> own_options() {
@@ -32,20 +34,29 @@ OptionList<Options> own_options() {
              range(0, 10000));
     list.add("temperature", &Options::temperature, "0: always the likeliest token.",
              range(0.0, 2.0));
-    list.group("Adapters of requests");
-    list.add("lora-assignment", nested(&Options::adapters, &AdapterChoice::rule),
-             "Which of the adapters a request has: zipf gives the i-th the weight 1 / i^skew.",
-             choices({"zipf", "random", "round-robin"}));
-    list.add("lora-skew", nested(&Options::adapters, &AdapterChoice::skew), "The exponent of zipf.",
-             range(0.0, 10.0));
-    list.add("lora-base-share", nested(&Options::adapters, &AdapterChoice::share_without),
-             "Share of requests that have no adapter.", range(0.0, 1.0));
+    list.add("request-rate", &Options::request_rate,
+             "Requests per second, at the times of a Poisson process; inf: all at once.",
+             value_name("RPS"));
     return list;
 }
 
 std::vector<Batching> batchings(const std::string& name) {
     if (name == "both") return {Batching::continuous, Batching::fixed};
     return {name == "static" ? Batching::fixed : Batching::continuous};
+}
+
+// Sets when each is sent, and says so by the way of batching.
+std::vector<Batching> timed_batchings(const Options& own, uint64_t seed,
+                                      std::vector<WorkItem>& items) {
+    const double rate = parse_request_rate(own.request_rate);
+    if (std::isinf(rate)) return batchings(own.batching);
+    if (own.batching != "continuous") {
+        throw Error(ErrorKind::usage, "--request-rate: not together with --batching " +
+                                          own.batching +
+                                          ", which says itself when requests are sent");
+    }
+    set_arrivals(items, {.request_rate = rate, .seed = seed});
+    return {Batching::timed};
 }
 
 // What "synthetic" proposes it must have seen.
@@ -72,20 +83,24 @@ std::vector<std::string> adapter_names(const Engine& engine) {
 
 int run_throughput(const Invocation& invocation) {
     Options own;
+    AdapterChoice adapters;
     WorkloadOptions workload;
     ResultOptions result;
     EngineConfig config;
     const auto own_list = own_options();
+    const auto adapter_list = adapter_options();
     const auto workload_list = workload_options();
     const auto result_list = result_options();
     const auto engine_list = engine_options();
     OptionSet options;
     options.add(own_list, own);
+    options.add(adapter_list, adapters);
     options.add(workload_list, workload);
     options.add(result_list, result);
     options.add(engine_list, config);
     add_neighbour_flags(options);
     if (answered(invocation, options)) return 0;
+    check_adapter_choice(options, adapters, config.lora.is_asked_for());
     choose_model(config);
     if (own.batch) config.scheduling.scheduler.max_num_seqs = *own.batch;
     workload.seed = result.seed;
@@ -93,10 +108,11 @@ int run_throughput(const Invocation& invocation) {
     const auto engine = start_engine(config, result.output_json, true);
     std::vector<WorkItem> items =
         make_workload(workload, {engine->model_config().vocab_size, engine->tokenizer().get()});
-    choose_adapters(own.adapters, adapter_names(*engine), result.seed, items);
+    choose_adapters(adapters, adapter_names(*engine), result.seed, items);
+    const std::vector<Batching> ways = timed_batchings(own, result.seed, items);
     EngineLoad load(*engine);
     const auto series = measure_with_progress(load, items,
-                                              {.batchings = batchings(own.batching),
+                                              {.batchings = ways,
                                                .batch = config.scheduling.scheduler.max_num_seqs,
                                                .repeats = result.repeats,
                                                .num_warmups = own.num_warmups,
@@ -109,10 +125,10 @@ int run_throughput(const Invocation& invocation) {
     object["seed"] = result.seed;
     std::string table = throughput_table(series);
     if (config.lora.is_asked_for()) {
-        const AdapterLoad adapters =
+        const AdapterLoad loads =
             adapter_load(series.front().runs, engine->stats().scheduler.adapters);
-        object["adapters"] = adapters_json(adapters);
-        table += adapters_table(adapters);
+        object["adapters"] = adapters_json(loads);
+        table += adapters_table(loads);
     }
     return publish(invocation, &config, std::move(table), std::move(object), result.output_json);
 }

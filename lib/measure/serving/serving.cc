@@ -121,7 +121,7 @@ class Recorder : public HttpLoadListener {
 bool is_chat(const std::string& path) { return path.ends_with("chat/completions"); }
 
 std::string request_body(const WorkItem& item, const ServingOptions& options) {
-    Json body = {{"model", options.model},
+    Json body = {{"model", item.adapter.empty() ? options.model : item.adapter},
                  {"temperature", options.temperature},
                  {"stream", true},
                  {"stream_options", {{"include_usage", true}}}};
