@@ -10,17 +10,26 @@
 
 namespace testing {
 
+// Outputs of both parts, and values between two rows of y.
+struct LoraWidths {
+    int64_t first, second, gap;
+};
+// Rows and parts that begin anywhere; and such as kernels may read eight values of at once.
+constexpr LoraWidths kUnevenWidths = {37, 530, 3};
+constexpr LoraWidths kEvenWidths = {40, 528, 8};
+
 class LoraCase {
   public:
     static constexpr int64_t kSlots = 5, kParts = 2, kMaxRank = 21;
 
     // Row t has slots[t]. Of the slots the third one leaves the second part as it is, and the
     // fourth has a bias alone.
-    LoraCase(int64_t in, std::vector<int32_t> slots, nvllm::DType dtype = nvllm::DType::f32)
-        : in_(in), slots_(std::move(slots)), x_(dtype, 0), y_(dtype, 0) {
+    LoraCase(int64_t in, std::vector<int32_t> slots, nvllm::DType dtype = nvllm::DType::f32,
+             const LoraWidths& widths = kUnevenWidths)
+        : in_(in), widths_(widths), slots_(std::move(slots)), x_(dtype, 0), y_(dtype, 0) {
         Random random(static_cast<uint64_t>(in));
         x_ = Buffer(dtype, random.values(tokens() * in));
-        y_ = Buffer(dtype, random.values(tokens() * kStride));
+        y_ = Buffer(dtype, random.values(tokens() * stride()));
         buffers_.reserve(4 * kSlots * kParts);
         for (int64_t slot = 1; slot <= kSlots; ++slot) {
             for (int64_t part = 0; part < kParts; ++part) add_pair(random, slot, part);
@@ -39,7 +48,7 @@ class LoraCase {
         const nvllm::TensorView between = view(inner, {tokens(), kParts, kMaxRank});
         shrink(context, x_.view({tokens(), in_}), view(slots_, {tokens()}), linear, between);
         expand(context, between, view(slots_, {tokens()}), linear,
-               y.matrix(tokens(), kStride - 1, kStride));
+               y.matrix(tokens(), stride() - widths_.gap, stride()));
         std::vector<float> values;
         for (int64_t i = 0; i < y.size(); ++i) values.push_back(y[i]);
         return values;
@@ -58,24 +67,23 @@ class LoraCase {
     }
     // The same adapters with this row alone.
     LoraCase alone(int64_t row) const {
-        LoraCase one(in_, {slots_[static_cast<size_t>(row)]}, dtype_of(x_));
+        LoraCase one(in_, {slots_[static_cast<size_t>(row)]}, dtype_of(x_), widths_);
         for (int64_t i = 0; i < in_; ++i) one.x_.set(i, x_[row * in_ + i]);
-        for (int64_t i = 0; i < kStride; ++i) one.y_.set(i, y_[row * kStride + i]);
+        for (int64_t i = 0; i < stride(); ++i) one.y_.set(i, y_[row * stride() + i]);
         // Made with other random numbers.
         one.pairs_ = pairs_;
         return one;
     }
-    static std::vector<float> row_of(const std::vector<float>& y, int64_t row) {
-        return {y.begin() + row * kStride, y.begin() + (row + 1) * kStride};
+    std::vector<float> row_of(const std::vector<float>& y, int64_t row) const {
+        return {y.begin() + row * stride(), y.begin() + (row + 1) * stride()};
     }
 
   private:
     static nvllm::DType dtype_of(Buffer buffer) { return buffer.view({buffer.size()}).dtype; }
 
-    static constexpr int64_t kOut[kParts] = {37, 530};
-    static constexpr int64_t kStride = 37 + 530 + 3;
     static constexpr int32_t kRanks[kSlots] = {1, 16, 8, 0, kMaxRank};
 
+    int64_t stride() const { return widths_.first + widths_.second + widths_.gap; }
     const nvllm::ops::LoraPair& pair(int64_t slot, int64_t part) const {
         return pairs_[static_cast<size_t>((slot - 1) * kParts + part)];
     }
@@ -86,8 +94,8 @@ class LoraCase {
         if (slot == 3 && part == 1) return;
         const nvllm::DType dtype = kFloatTypes[slot % 3];
         pair.rank = kRanks[slot - 1];
-        pair.out = kOut[part];
-        pair.first_column = part == 0 ? 0 : kOut[0];
+        pair.out = part == 0 ? widths_.first : widths_.second;
+        pair.first_column = part == 0 ? 0 : widths_.first;
         pair.scale = 0.25f * static_cast<float>(slot);
         pair.dtype = dtype;
         const auto keep = [&](nvllm::DType type, int64_t rows, int64_t columns) {
@@ -120,10 +128,10 @@ class LoraCase {
                     inner.add(x_[row * in_ + k], (*source.a)[r * in_ + k]);
                 }
                 outer.add(static_cast<double>(of.scale) * inner.sum, (*source.b)[r * of.out + o]);
-                magnitudes[static_cast<size_t>(row * kStride + of.first_column + o)] +=
+                magnitudes[static_cast<size_t>(row * stride() + of.first_column + o)] +=
                     inner.magnitude;
             }
-            y[static_cast<size_t>(row * kStride + of.first_column + o)] += outer.sum;
+            y[static_cast<size_t>(row * stride() + of.first_column + o)] += outer.sum;
         }
     }
 
@@ -133,6 +141,7 @@ class LoraCase {
         Buffer* bias = nullptr;
     };
     int64_t in_;
+    LoraWidths widths_;
     std::vector<int32_t> slots_;
     Buffer x_, y_;
     std::vector<nvllm::ops::LoraPair> pairs_;

@@ -24,9 +24,10 @@ std::vector<float> computed(LoraCase& batch, const testing::Machine& machine) {
     return batch.computed(machine.context(), cuda::lora_shrink, cuda::lora_expand);
 }
 
-void check_values(int64_t in, int64_t rows, DType dtype) {
+void check_values(int64_t in, int64_t rows, DType dtype,
+                  const testing::LoraWidths& widths = testing::kUnevenWidths) {
     testing::Machine machine(1);
-    LoraCase batch(in, slots(rows), dtype);
+    LoraCase batch(in, slots(rows), dtype, widths);
     const std::vector<float> y = computed(batch, machine);
     std::vector<double> magnitudes;
     const std::vector<double> expected = batch.expected(magnitudes);
@@ -39,22 +40,29 @@ void check_values(int64_t in, int64_t rows, DType dtype) {
 
 TEST_CASE("cuda: adapters of several ranks and types match double precision") {
     under_all_schedules([] {
-        for (const DType dtype : testing::kFloatTypes) check_values(40, 12, dtype);
+        for (const DType dtype : testing::kFloatTypes) {
+            check_values(40, 12, dtype);
+            check_values(40, 12, dtype, testing::kEvenWidths);
+        }
         check_values(19, 11, DType::f32);
         check_values(513, 3, DType::bf16);
     });
-    for (const DType dtype : testing::kFloatTypes) check_values(72, 299, dtype);
+    for (const DType dtype : testing::kFloatTypes) {
+        check_values(72, 299, dtype);
+        check_values(72, 299, dtype, testing::kEvenWidths);
+    }
 }
 
 TEST_CASE(
     "cuda: no bit of a row depends on the adapters beside it, nor on how many rows there are") {
     testing::Machine machine(1);
     for (const int64_t rows : {12, 299}) {
-        LoraCase batch(72, slots(rows), DType::bf16);
+        LoraCase batch(72, slots(rows), DType::bf16,
+                       rows == 12 ? testing::kUnevenWidths : testing::kEvenWidths);
         const std::vector<float> together = computed(batch, machine);
         for (int64_t row = 0; row < rows; row += rows / 12) {
             LoraCase alone = batch.alone(row);
-            CHECK(testing::same_bits(computed(alone, machine), LoraCase::row_of(together, row)));
+            CHECK(testing::same_bits(computed(alone, machine), batch.row_of(together, row)));
         }
     }
 }
@@ -74,6 +82,28 @@ TEST_CASE("cuda: rows of one slot are taken from another matrix") {
                 const bool is_taken = of_row[static_cast<size_t>(i / kWidth)] == 2;
                 CHECK(y[i] == (is_taken ? x[i] : before[i]));
             }
+        }
+    });
+}
+
+TEST_CASE(
+    "cuda: choices of experts have slots of their own, and none of tokens without an adapter") {
+    testing::Machine machine(1);
+    under_all_schedules([&] {
+        constexpr int64_t kTokens = 5, kExperts = 7;
+        std::vector<int32_t> of_token = {2, 0, 1, 3, 2};
+        std::vector<int32_t> experts = {6, 1, 0, 3, 2, 5, 4, 4, 6, 0};
+        std::vector<int32_t> order = {9, 2, 1, 4, 3, 7, 6, 5, 0, 8};
+        std::vector<int32_t> out(order.size(), -1);
+        cuda::lora_expert_slots(machine.context(), testing::view(of_token, {kTokens}),
+                                testing::view(experts, {kTokens, 2}), testing::view(order, {10}),
+                                kExperts, testing::view(out, {10}));
+        for (size_t i = 0; i < order.size(); ++i) {
+            const auto choice = static_cast<size_t>(order[i]);
+            const int32_t slot = of_token[choice / 2];
+            const auto expected =
+                slot == 0 ? 0 : (slot - 1) * static_cast<int32_t>(kExperts) + experts[choice] + 1;
+            CHECK(out[i] == expected);
         }
     });
 }
