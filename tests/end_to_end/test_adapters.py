@@ -9,7 +9,7 @@ import unittest
 from adapter_testing import (PROMPT, SOME_FAMILIES, Adapter, compare_with_peft, is_in_out, linears_of, logprobs, merged, modules, peft_cases,
                              request)
 from family_testing import FAMILIES
-from programs import MODULES, SHARED, FolderTest, environment, needs_shared, run, run_jsonl, wait_until
+from programs import MODULES, SHARED, SOURCE, FolderTest, environment, needs_shared, run, run_jsonl, wait_until
 from serve_testing import Server
 
 
@@ -263,6 +263,22 @@ class Serving(FolderTest):
 
 
 @needs_shared("adapters")
+class Bundled(unittest.TestCase):
+    """The demo model's adapters, beside what PEFT computes with them."""
+
+    def test_answers_are_those_of_peft(self):
+        lines = (SOURCE / "tests" / "fixtures" / "demo" / "adapters.jsonl").read_text().splitlines()
+        expected = [json.loads(line) for line in lines]
+        made = [request(case["adapter"], case["prompt_ids"], max_tokens=len(case["greedy_ids"])) for case in expected]
+        folders = {name: SOURCE / "models" / f"demo-{name}" for name in ("verse", "fields")}
+        answers = run_jsonl(made, "--dtype", "float32", *modules(folders))
+        for case, answer in zip(expected, answers, strict=True):
+            self.assertEqual(answer["token_ids"], case["greedy_ids"])
+            for ours, theirs in zip(logprobs(answer), case["logprobs"], strict=True):
+                self.assertTrue(math.isclose(ours, theirs, abs_tol=1e-4), f"{ours} for {theirs}")
+        self.assertEqual({case["adapter"] for case in expected}, {"verse", "fields", None})
+
+
 class SharedAdapters(unittest.TestCase):
     """Adapters and answers that PEFT made."""
 
