@@ -57,7 +57,7 @@ struct MemoryRequest {
 struct MemoryPlan {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
-    uint64_t adapter_bytes = 0;      // as in the request
+    uint64_t adapter_bytes = 0;      // of weight_bytes, as in the request
     uint64_t swap_bytes = 0;         // of the host blocks
     uint64_t available_bytes = 0;    // as in the request
     std::string device;              // alike

@@ -2,7 +2,9 @@
 """Writes a Hugging Face checkpoint of the llama, qwen3 or qwen3_5_text architecture as a GGUF file, so that llama.cpp and what comes
 from it can be measured on the same weights.
 
-Usage: make_gguf.py FOLDER FILE. Needs numpy and gguf from PyPI. The tokenizer is byte-level BPE from tokenizer.json.
+Usage: make_gguf.py FOLDER FILE
+       make_gguf.py ADAPTER FILE MODEL     a LoRA adapter of the llama checkpoint in the folder MODEL
+Needs numpy and gguf from PyPI. The tokenizer is byte-level BPE from tokenizer.json.
 """
 
 import json
@@ -118,8 +120,31 @@ def rope_factors(config):
     return (1.0 / ((1.0 - smooth) / scaling["factor"] + smooth)).astype(np.float32)
 
 
+def write_adapter(folder, target, model):
+    settings, config = (json.loads(path.read_text()) for path in (folder / "adapter_config.json", model / "config.json"))
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    writer = gguf.GGUFWriter(target, config["model_type"])
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", settings["lora_alpha"])
+    for name, bits in tensors(folder):
+        module, part = name.removeprefix("base_model.model.").removesuffix(".weight").rsplit(".", 1)
+        projection = module.rsplit(".", 1)[1]
+        if part == "lora_B" and projection in heads:
+            bits = in_pairs(bits, heads[projection])
+        writer.add_tensor(f"{peer_name(module, False)}.{part.lower()}", np.ascontiguousarray(bits).view(np.uint8),
+                          raw_dtype=gguf.GGMLQuantizationType.BF16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     folder, target = pathlib.Path(sys.argv[1]), sys.argv[2]
+    if len(sys.argv) > 3:
+        write_adapter(folder, target, pathlib.Path(sys.argv[3]))
+        return
     config = json.loads((folder / "config.json").read_text())
     architecture = config["model_type"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]

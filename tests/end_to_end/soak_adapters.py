@@ -136,6 +136,14 @@ def resident_mib(pid):
     return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) // 1024
 
 
+def read_ms(folders):
+    """Of one adapter, when nothing else is done."""
+    begin = time.perf_counter()
+    for folder in folders:
+        (folder / "adapter_model.safetensors").read_bytes()
+    return 1000 * (time.perf_counter() - begin) / len(folders)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5)
@@ -170,7 +178,8 @@ def main():
         tiers = {tier: next((int(float(line.split()[-1])) for line in metrics.splitlines()
                              if line.startswith("nvllm_adapter_requests_total{") and f'tier="{tier}"' in line), 0) for tier in ("hot", "warm", "cold")}
         print(f"{soak.counts}; requests by tier {tiers}; {loads:.0f} loads of {size / max(loads, 1) / 1024:.0f} KiB took "
-              f"{took / max(loads, 1):.2f} ms each; resident {early} MiB, then {late} MiB")
+              f"{took / max(loads, 1):.2f} ms each, where reading such a file alone takes {read_ms(soak.files.values()):.2f} ms; "
+              f"resident {early} MiB, then {late} MiB")
         if late > early * 1.2 + 32:
             soak.fail(f"memory grew from {early} to {late} MiB")
         for failure in soak.failures[:5]:

@@ -4,12 +4,13 @@ import json
 import math
 import os
 import shutil
+import subprocess
 import unittest
 
 from adapter_testing import (PROMPT, SOME_FAMILIES, Adapter, compare_with_peft, is_in_out, linears_of, logprobs, merged, modules, peft_cases,
                              request)
 from family_testing import FAMILIES
-from programs import MODULES, SHARED, SOURCE, FolderTest, environment, needs_shared, run, run_jsonl, wait_until
+from programs import BIN, MODULES, SHARED, SOURCE, FolderTest, environment, needs_shared, run, run_jsonl, wait_until
 from serve_testing import Server
 
 
@@ -178,6 +179,18 @@ class Modules(FolderTest):
         self.assertIn("adapter", answers[2]["error"]["message"])
         without, = self.answers_with_faults([request("a")])
         self.assertIn("without adapters", without["error"]["message"])
+
+    def test_the_plan_counts_room_for_adapters(self):
+        folder = self.adapter.write(self.folder / "a")
+
+        def plan(*options):
+            done = subprocess.run([BIN / "nvllm-inspect", "plan", "-m", self.model, "--json", *options], capture_output=True, check=True)
+            return json.loads(done.stdout)
+
+        without, with_it = plan(), plan("--lora-modules", f"a={folder}", "--max-cpu-loras", "3", "--max-loras", "2")
+        self.assertEqual(without["adapter_bytes"], 0)
+        self.assertGreater(with_it["adapter_bytes"], 3 * (folder / "adapter_model.safetensors").stat().st_size // 2)
+        self.assertEqual(with_it["weight_bytes"], without["weight_bytes"] + with_it["adapter_bytes"])
 
     def test_unknown_keys_are_told_of(self):
         self.adapter.config["use_something_else"] = True

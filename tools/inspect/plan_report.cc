@@ -125,7 +125,11 @@ Json ranks_json(const MemoryPlan& plan) {
 }
 
 void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
-    sheet.row("weights", describe_bytes(plan.weight_bytes));
+    const std::string of_adapters =
+        plan.adapter_bytes == 0
+            ? ""
+            : fmt::format(", of them {} for adapters", describe_bytes(plan.adapter_bytes));
+    sheet.row("weights", describe_bytes(plan.weight_bytes) + of_adapters);
     sheet.row("scratch", describe_bytes(plan.scratch_bytes));
     sheet.row("kv cache",
               fmt::format("{} of at most {}: {} tokens of {} bytes ({}), blocks of {}",
@@ -149,6 +153,7 @@ nlohmann::ordered_json plan_json(const MemoryPlan& plan, const std::string& mode
                  {"model", model},
                  {"fits", plan.shortage.empty()},
                  {"weight_bytes", plan.weight_bytes},
+                 {"adapter_bytes", plan.adapter_bytes},
                  {"scratch_bytes", plan.scratch_bytes},
                  {"kv_cache_bytes", plan.kv_bytes},
                  {"swap_bytes", plan.swap_bytes},
