@@ -17,6 +17,9 @@ constexpr int64_t kTokensOfAnswer = 32;
 // A request's own tokens delay itself and those behind it. So one whose prompt another one has
 // computed at present waits for that.
 constexpr int64_t kOwnTokens = 2;
+// A replica that loads an adapter does so beside its steps: only the request itself waits, about as
+// long as a prompt of so many tokens would take.
+constexpr int64_t kTokensOfLoad = 128;
 // First blocks whose replica is known.
 constexpr size_t kMostRemembered = 4096;
 
@@ -47,6 +50,19 @@ std::vector<BlockKey> ReplicaRouter::keys_of(const Request& request) const {
         if (has_extra) ++extra;
     }
     return keys;
+}
+
+bool ReplicaRouter::has_slot_of(const Replica& replica, int32_t adapter) const {
+    return adapter == 0 || std::ranges::find(replica.adapters, adapter) != replica.adapters.end();
+}
+
+void ReplicaRouter::note_adapter(Replica& replica, int32_t adapter) const {
+    if (adapter == 0) return;
+    std::erase(replica.adapters, adapter);
+    replica.adapters.push_front(adapter);
+    if (replica.adapters.size() > index(config_.scheduler.adapters.max_loras)) {
+        replica.adapters.pop_back();
+    }
 }
 
 int64_t ReplicaRouter::num_known(const Replica& replica, const std::vector<BlockKey>& keys) const {
@@ -91,6 +107,7 @@ int32_t ReplicaRouter::cheapest(const Request& request, const Route& route,
         if (config_.routing == ReplicaRouting::prefix_aware) {
             const int64_t own = num_tokens - known[index(replica)] * config_.block_size;
             cost = kOwnTokens * own + load.num_uncached + kTokensOfAnswer * load.num_sequences;
+            if (!has_slot_of(load, request.adapter.id)) cost += kTokensOfLoad;
         } else if (config_.routing == ReplicaRouting::round_robin) {
             cost = turn;
         }
@@ -113,6 +130,7 @@ Route ReplicaRouter::choose(const Request& request, const std::vector<bool>& is_
     next_ = (route.replica + 1) % config_.num_replicas;
     remember(route.keys, route.replica);
     Replica& replica = replicas_[index(route.replica)];
+    note_adapter(replica, request.adapter.id);
     route.num_uncached = static_cast<int64_t>(request.prompt_token_ids.size()) -
                          num_known(replica, route.keys) * config_.block_size;
     replica.num_uncached += route.num_uncached;

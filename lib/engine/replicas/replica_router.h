@@ -5,7 +5,9 @@
 // cached is known by the keys of the prefix indices themselves; the prompts under way count as
 // cached where they went, so that requests of one conversation that come at once stay together.
 // Where no replica knows the prompt, one that was sent its first block lately is preferred
-// ("sticky"): else a set of prompts larger than one cache would spread over all of them.
+// ("sticky"): else a set of prompts larger than one cache would spread over all of them. In the
+// same way requests of an adapter stay together: a replica that has had none of it lately would
+// have to load it, and to give up another one's place.
 //
 // Threads: any.
 #pragma once
@@ -65,6 +67,8 @@ class ReplicaRouter {
         std::unique_ptr<CachedKeys> cached;
         // Of the prompts that are not computed yet, with how many of them have a key.
         std::unordered_map<BlockKey, int32_t, BlockKeyHash> coming;
+        // Of its latest requests, as many as it has slots for; the last one first.
+        std::deque<int32_t> adapters;
         int64_t num_uncached = 0;
         int64_t num_sequences = 0;
         int64_t num_routed = 0;
@@ -73,6 +77,8 @@ class ReplicaRouter {
     static size_t index(int32_t replica) { return static_cast<size_t>(replica); }
     std::vector<BlockKey> keys_of(const Request& request) const;
     // REQUIRES, as all below: the mutex is held.
+    bool has_slot_of(const Replica& replica, int32_t adapter) const;
+    void note_adapter(Replica& replica, int32_t adapter) const;
     int64_t num_known(const Replica& replica, const std::vector<BlockKey>& keys) const;
     int32_t cheapest(const Request& request, const Route& route,
                      const std::vector<bool>& is_usable) const;

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
@@ -131,6 +132,35 @@ TEST_CASE("a prompt that is cached nowhere goes where its beginning went before"
     const std::vector<bool> only = {first.replica == 0, first.replica == 1};
     test.router.choose(request(4000, 30000), only);
     CHECK(test.choose(request(500, 0)).replica == other.replica);
+}
+
+TEST_CASE(
+    "requests of an adapter stay together, while it has a slot and others do not hold it up") {
+    ReplicaRouterConfig two = config(ReplicaRouting::prefix_aware);
+    two.scheduler.adapters = {.max_loras = 2, .max_cpu_loras = 4};
+    Test test(two);
+    int32_t first = 0;
+    const auto with = [&](int32_t adapter) {
+        Request made = request(20, first += 100);
+        made.adapter.id = adapter;
+        return made;
+    };
+    std::vector<int32_t> home(5);
+    for (int32_t adapter = 1; adapter <= 4; ++adapter) {
+        home[static_cast<size_t>(adapter)] = test.pass(with(adapter));
+    }
+    CHECK(home[1] != home[2]);
+    for (const int32_t adapter : {1, 1, 4, 3, 2, 2, 4, 1}) {
+        CHECK(test.pass(with(adapter)) == home[static_cast<size_t>(adapter)]);
+    }
+    // Two others have taken the slots of its replica.
+    const Route busy = test.choose(with(2));
+    CHECK(test.pass(with(5)) != busy.replica);
+    CHECK(test.pass(with(6)) != busy.replica);
+    CHECK(busy.replica == home[2]);
+    std::vector<Route> held;
+    for (int i = 0; i < 8; ++i) held.push_back(test.choose(with(2)));
+    CHECK(std::ranges::count(held, home[1], &Route::replica) > 0);
 }
 
 TEST_CASE("keys are those of the replicas' prefix indices") {
