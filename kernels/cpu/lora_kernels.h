@@ -31,6 +31,9 @@ struct LoraKernels {
     }
 
   private:
+    // Bytes: streams of a few KiB end before the processor has noticed that they are streams.
+    static constexpr int64_t kAhead = 512;
+
     template <typename T, int rows, int ranks>
     static void dots_of_rows(const LoraDots& given, int64_t row) {
         int64_t rank = 0;
@@ -51,7 +54,9 @@ struct LoraKernels {
             F factors[rows];
             for (int i = 0; i < rows; ++i) factors[i] = Rows::load(x[i] + k, n);
             for (int j = 0; j < ranks; ++j) {
-                const F weights = Rows::load(a + j * given.in + k, n);
+                const T* const of_rank = a + j * given.in + k;
+                __builtin_prefetch(reinterpret_cast<const char*>(of_rank) + kAhead);
+                const F weights = Rows::load(of_rank, n);
                 for (int i = 0; i < rows; ++i) {
                     totals[i][j] = S::fma(factors[i], weights, totals[i][j]);
                 }
@@ -92,7 +97,9 @@ struct LoraKernels {
             F factors[rows];
             for (int i = 0; i < rows; ++i) factors[i] = S::set(given.inner[row + i][rank]);
             for (int v = 0; v < vectors; ++v) {
-                const F weights = Rows::load(b + rank * given.b_stride + v * L, n);
+                const T* const of_rank = b + rank * given.b_stride + v * L;
+                __builtin_prefetch(reinterpret_cast<const char*>(of_rank) + kAhead);
+                const F weights = Rows::load(of_rank, n);
                 for (int i = 0; i < rows; ++i) {
                     totals[i][v] = S::fma(factors[i], weights, totals[i][v]);
                 }

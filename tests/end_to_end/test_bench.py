@@ -254,7 +254,7 @@ class Kernels(BenchTest):
         result, table = self.result("kernels", *self.TINY)
         self.check_environment(result)
         ops = [op["op"] for op in result["ops"]]
-        for part in ("matmul decode", "matmul prefill", "W4A16 decode", "W8A8 batch", "FP8 prefill", "2:4 decode", "rms_norm", "rope",
+        for part in ("matmul decode", "matmul prefill", "W4A16 decode", "W8A8 batch", "FP8 prefill", "2:4 decode", "lora shrink", "lora expand", "rms_norm", "rope",
                      "gated_activation", "attention decode", "attention prefill"):
             self.assertTrue(any(part in op for op in ops), part)
         for op in result["ops"]:

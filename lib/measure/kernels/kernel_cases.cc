@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/device.h"
 #include "kernels/host/thread_pool.h"
 #include "kernels/ops/activation.h"
 #include "kernels/ops/attention.h"
+#include "kernels/ops/backend_ops.h"
 #include "kernels/ops/kv_cache.h"
+#include "kernels/ops/lora.h"
 #include "kernels/ops/matmul.h"
 #include "kernels/ops/matmul_quantized.h"
 #include "kernels/ops/norm.h"
@@ -100,6 +103,7 @@ class Copies {
         return static_cast<size_t>(std::clamp<uint64_t>(wanted, 1, 65536));
     }
     const Operand& at(size_t call) const { return *operands_[call % operands_.size()]; }
+    size_t size() const { return operands_.size(); }
 
   private:
     std::vector<SharedOperand> operands_;
@@ -284,6 +288,50 @@ KernelCase activation_case(const Context& context, const KernelShapes& shapes) {
     return made;
 }
 
+// A batch whose rows have an adapter each.
+KernelCase adapters_case(const Context& context, const KernelShapes& shapes, int64_t in,
+                         int64_t out, bool shrinks) {
+    constexpr int64_t kRank = 16;
+    const int64_t rows = shapes.decode_sequences, width = shrinks ? in : out;
+    const double values = static_cast<double>(rows * kRank * width);
+    KernelCase made;
+    made.shape = fmt::format("{} x {} x {} {}", rows, shrinks ? in : kRank, shrinks ? kRank : out,
+                             dtype_name(shapes.dtype));
+    made.flops = 2.0 * values;
+    made.bytes = values * size_of(shapes.dtype) +
+                 static_cast<double>(rows * width) * size_of(context.activations);
+    const Copies matrices(context, shapes.dtype, rows * kRank * width, shapes);
+    std::vector<SharedOperand> tables;
+    for (size_t copy = 0; copy < matrices.size(); ++copy) {
+        std::vector<ops::LoraPair> pairs;
+        for (int64_t row = 0; row < rows; ++row) {
+            const void* const matrix =
+                matrices.at(copy).view({kRank, width}, row * kRank * width).data;
+            pairs.push_back({.a = matrix, .b = matrix, .out = out, .rank = kRank});
+            pairs.back().dtype = shapes.dtype;
+        }
+        tables.push_back(std::make_shared<const Operand>(context, DType::u8, pairs));
+    }
+    std::vector<int32_t> numbers(static_cast<size_t>(rows));
+    std::iota(numbers.begin(), numbers.end(), 1);
+    const auto slots = make_indices(context, numbers);
+    const auto x = make_operand(context, context.activations, rows * width, shapes.seed);
+    const auto inner = make_operand(context, DType::f32, rows * kRank, shapes.seed);
+    // The tables point into the matrices.
+    made.run = [=, kept = matrices, &context](size_t call) {
+        const Operand& table = *tables[call % tables.size()];
+        const ops::LoraLinear linear = {static_cast<const ops::LoraPair*>(table.view({1}).data),
+                                        rows, 1, kRank};
+        const TensorView between = inner->view({rows, 1, kRank});
+        if (shrinks) {
+            ops::lora_shrink(context, x->view({rows, in}), slots->view({rows}), linear, between);
+        } else {
+            ops::lora_expand(context, between, slots->view({rows}), linear, x->view({rows, out}));
+        }
+    };
+    return made;
+}
+
 constexpr int64_t kBlock = 16;
 
 // Keys lie as the device reads them.
@@ -381,6 +429,14 @@ std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelSh
         add(fmt::format("{} decode gate_up", kind.name), quantized(1));
         add(fmt::format("{} batch gate_up", kind.name), quantized(shapes.decode_sequences));
         add(fmt::format("{} prefill gate_up", kind.name), quantized(tokens));
+    }
+    if (context.backend == nullptr || context.backend->ops->lora_shrink != nullptr) {
+        for (const bool shrinks : {true, false}) {
+            add(shrinks ? "lora shrink batch" : "lora expand batch",
+                [=](const Context& where, const KernelShapes& sizes) {
+                    return adapters_case(where, sizes, hidden, 2 * width, shrinks);
+                });
+        }
     }
     add("rms_norm", norm_case);
     add("rope", rope_case);

@@ -43,7 +43,8 @@ struct KernelCaseMaker {
 };
 
 // matmul (qkv, gate_up, down) for one token, for a batch of decode and for prefill, the same with
-// quantized weights (gate_up) where the device multiplies them, rms_norm, rope, gated activation,
+// quantized weights (gate_up) where the device multiplies them, adapters of rank 16 on gate_up, one
+// for each row of the batch, where it has the ops, rms_norm, rope, gated activation,
 // and attention for decode and for prefill, on the context's device. `context` must outlive the
 // cases.
 std::vector<KernelCaseMaker> kernel_cases(const Context& context, const KernelShapes& shapes);
