@@ -1,4 +1,6 @@
-"""Ids and logprobs are the same bit for bit with every speed feature on or off, and whatever else runs beside."""
+"""Ids and logprobs are the same bit for bit with every speed feature on or off, and whatever else runs beside.
+
+With NVLLM_TEST_ADAPTERS two of three requests have an adapter, and of both only one may be in a step."""
 
 import json
 import os
@@ -7,7 +9,8 @@ import random
 import tempfile
 import unittest
 
-from programs import DEMO, run_jsonl
+from adapter_testing import modules
+from programs import DEMO, SOURCE, run_jsonl
 
 WORDS = ("Once upon a time there was little girl who found a red ball in the garden and her friend said "
          "let us play until mother calls for dinner").split()
@@ -24,12 +27,17 @@ def prompts(count, seed=7):
     return texts
 
 
+ADAPTERS = (None, "verse", "fields") if os.environ.get("NVLLM_TEST_ADAPTERS") else (None,)
+
+
 def requests(count):
     """Greedy and sampled requests of unequal length, with logprobs."""
     made = []
     for index, text in enumerate(prompts(count)):
         request = {"prompt": text, "max_tokens": 8 + index % 17, "logprobs": 3, "ignore_eos": True, "seed": index}
         request["temperature"] = 0.0 if index % 2 == 0 else 0.8
+        if adapter := ADAPTERS[index % len(ADAPTERS)]:
+            request["adapter"] = adapter
         if index % 4 == 1:
             request.update(top_k=40, top_p=0.95, repetition_penalty=1.1)
         made.append(request)
@@ -41,6 +49,13 @@ def essence(answers):
     return [(answer["token_ids"], answer["logprobs"], answer["text"], answer["finish_reason"]) for answer in answers]
 
 
+def answered(made, *arguments):
+    """That of the answers to these requests."""
+    if len(ADAPTERS) > 1:
+        arguments = ("--max-loras", "1", *modules({name: SOURCE / "models" / f"demo-{name}" for name in ADAPTERS if name}), *arguments)
+    return essence(run_jsonl(made, *arguments))
+
+
 # Sanitizers look for wrong accesses, not for wrong answers: fewer requests lead everywhere.
 IS_SANITIZED = bool(os.environ.get("NVLLM_SANITIZED"))
 NUM_REQUESTS = 24 if IS_SANITIZED else 64
@@ -50,16 +65,16 @@ PREEMPTION_MODES = ("swap",) if IS_SANITIZED else ("auto", "recompute", "swap")
 class Equality(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        print(f"{NUM_REQUESTS} requests, preemption by {', '.join(PREEMPTION_MODES)}")
+        print(f"{NUM_REQUESTS} requests, adapters {ADAPTERS}, preemption by {', '.join(PREEMPTION_MODES)}")
         cls.requests = requests(NUM_REQUESTS)
-        cls.expected = essence(run_jsonl(cls.requests))
+        cls.expected = answered(cls.requests)
 
     def same_with(self, *arguments):
-        self.assertEqual(essence(run_jsonl(self.requests, *arguments)), self.expected)
+        self.assertEqual(answered(self.requests, *arguments), self.expected)
 
     def test_alone(self):
         for index in (0, 1, 5, NUM_REQUESTS // 2 + 1, NUM_REQUESTS - 1):
-            alone = essence(run_jsonl([self.requests[index]]))
+            alone = answered([self.requests[index]])
             self.assertEqual(alone[0], self.expected[index])
 
     def test_one_after_the_other(self):
@@ -81,11 +96,11 @@ class Equality(unittest.TestCase):
         """Answers far longer than prompts, in a pool that holds a few of them whole; and the last line of the step log."""
         grown = [dict(request, max_tokens=150 + 5 * index) for index, request in enumerate(self.requests[:20])]
         if not hasattr(type(self), "expected_grown"):
-            type(self).expected_grown = essence(run_jsonl(grown))
+            type(self).expected_grown = answered(grown)
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "steps.jsonl"
-            answers = essence(run_jsonl(grown, "--kv-cache-memory-bytes", self.pool_bytes(tokens), "--max-model-len", "512",
-                                        "--step-log", log, *arguments))
+            answers = answered(grown, "--kv-cache-memory-bytes", self.pool_bytes(tokens), "--max-model-len", "512", "--step-log", log,
+                              *arguments)
             steps = [json.loads(line) for line in log.read_text().splitlines()]
         self.assertEqual(answers, self.expected_grown, arguments)
         return steps
