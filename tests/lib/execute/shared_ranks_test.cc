@@ -123,7 +123,8 @@ TEST_CASE("a replica that starts again what it has wants other ranks") {
     CHECK(test.second->bury(true, "closed").how.empty());
 }
 
-TEST_CASE("the ranks wake every replica, and one that comes too late for them still has its event") {
+TEST_CASE(
+    "the ranks wake every replica, and one that comes too late for them still has its event") {
     Test test;
     test.second->start();
     // It waits already when the first one starts, and when that takes the sockets of both.
