@@ -8,11 +8,9 @@ several ranks are taken in turns. By default every linear of a Llama's layers is
 import argparse
 import itertools
 import json
-import math
 import pathlib
-import struct
 
-from make_checkpoint import random_chunk, tensors, write_random
+from make_checkpoint import random_chunk, tensors, write_header, write_random
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -30,16 +28,8 @@ def write_adapter(folder, config, rank, targets, chunk):
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": rank, "bias": "none", "target_modules": list(targets)}
     (folder / "adapter_config.json").write_text(json.dumps(settings, indent=2) + "\n")
-    header, offset = {}, 0
-    for name, shape in adapter_tensors(config, rank, targets):
-        size = 2 * math.prod(shape)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, offset + size]}
-        offset += size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
     with open(folder / "adapter_model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        write_random(file, offset, chunk)
+        write_random(file, sum(write_header(file, adapter_tensors(config, rank, targets)).values()), chunk)
 
 
 def main():

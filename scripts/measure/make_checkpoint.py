@@ -9,6 +9,7 @@ are small, so that answers consist of the others: halves of characters and contr
 """
 
 import json
+import math
 import os
 import pathlib
 import random
@@ -144,6 +145,19 @@ def write_embedding(file, config, size, chunk):
     write_random(file, size - known, chunk)
 
 
+def write_header(file, shapes):
+    """Of a safetensors file of bfloat16 values, given names and shapes; returns the bytes of each tensor, in their order."""
+    header, sizes, offset = {}, {}, 0
+    for name, shape in shapes:
+        sizes[name] = 2 * math.prod(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, offset + sizes[name]]}
+        offset += sizes[name]
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(struct.pack("<Q", len(text)) + text)
+    return sizes
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     config = SHAPES[sys.argv[2] if len(sys.argv) > 2 else "llama-1b"]
@@ -153,20 +167,9 @@ def main():
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     shutil.copy(TOKENIZER / "tokenizer_config.json", folder)
     (folder / "tokenizer.json").write_text(json.dumps(filled_up(config["vocab_size"])))
-    header, offset = {}, 0
-    for name, shape in tensors(config):
-        size = 2
-        for dimension in shape:
-            size *= dimension
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, offset + size]}
-        offset += size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
     chunk = random_chunk(1 << 19)
     with open(folder / "model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for name, shape in tensors(config):
-            size = header[name]["data_offsets"][1] - header[name]["data_offsets"][0]
+        for name, size in write_header(file, tensors(config)).items():
             if name == "model.embed_tokens.weight":
                 write_embedding(file, config, size, chunk)
             else:

@@ -120,6 +120,13 @@ def rope_factors(config):
     return (1.0 / ((1.0 - smooth) / scaling["factor"] + smooth)).astype(np.float32)
 
 
+def finish(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def write_adapter(folder, target, model):
     settings, config = (json.loads(path.read_text()) for path in (folder / "adapter_config.json", model / "config.json"))
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
@@ -134,10 +141,7 @@ def write_adapter(folder, target, model):
             bits = in_pairs(bits, heads[projection])
         writer.add_tensor(f"{peer_name(module, False)}.{part.lower()}", np.ascontiguousarray(bits).view(np.uint8),
                           raw_dtype=gguf.GGMLQuantizationType.BF16)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
 
 
 def main():
@@ -180,10 +184,7 @@ def main():
         else:
             writer.add_tensor(peer_name(name, is_hybrid), np.ascontiguousarray(bits).view(np.uint8),
                               raw_dtype=gguf.GGMLQuantizationType.BF16)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
 
 
 if __name__ == "__main__":
