@@ -27,7 +27,11 @@ namespace {
 std::atomic<Recorder> launch_recorder{nullptr};
 
 std::mutex one_at_a_time;  // of grids, and of their number
-std::map<std::string, uint64_t> num_grids;
+
+std::map<std::string, uint64_t>& num_grids() {
+    static std::map<std::string, uint64_t> numbers;
+    return numbers;
+}
 
 void check_shape(const Launch& shape) {
     const Extent& block = shape.block;
@@ -133,12 +137,12 @@ void submit(void* stream, std::function<void()> run) {
 
 std::map<std::string, uint64_t> grids_by_type() {
     const std::lock_guard lock(one_at_a_time);
-    return num_grids;
+    return num_grids();
 }
 
 void run_grid(const Launch& shape, const Call& call) {
     const std::lock_guard lock(one_at_a_time);
-    ++num_grids[call.type];
+    ++num_grids()[call.type];
     check_shape(shape);
     is_waiting_code = waits_for_work_before(call.kernel);
     Scheduler& scheduler = Scheduler::instance();

@@ -45,8 +45,9 @@ void with_float_types(DType from, DType to, Body body) {
     });
 }
 
-// Of a matrix that is turned: so many rows and columns of both lie in the nearest cache.
-constexpr int64_t kTurnedAtOnce = 32;
+// Rows of a matrix that is transposed: so many of its lines and one of the result are in the
+// nearest cache.
+constexpr int64_t kRowsAtOnce = 32;
 
 }  // namespace
 
@@ -76,8 +77,8 @@ void copy_floats_transposed(const ConstTensorView& from, std::byte* to, DType dt
     const int64_t rows = from.dim(0);
     const int64_t columns = from.dim(1);
     with_float_types(from.dtype, dtype, [&](auto source, auto target) {
-        for (int64_t first = 0; first < rows; first += kTurnedAtOnce) {
-            const int64_t end = std::min(rows, first + kTurnedAtOnce);
+        for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
+            const int64_t end = std::min(rows, first + kRowsAtOnce);
             for (int64_t column = 0; column < columns; ++column) {
                 for (int64_t row = first; row < end; ++row) {
                     store<decltype(target)>(to, column * rows + row,

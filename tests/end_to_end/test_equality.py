@@ -14,6 +14,8 @@ from programs import DEMO, SOURCE, run_jsonl
 
 WORDS = ("Once upon a time there was little girl who found a red ball in the garden and her friend said "
          "let us play until mother calls for dinner").split()
+# Of requests in turn.
+ADAPTERS = (None, "verse", "fields") if os.environ.get("NVLLM_TEST_ADAPTERS") else (None,)
 
 
 def prompts(count, seed=7):
@@ -25,9 +27,6 @@ def prompts(count, seed=7):
         text = " ".join(generator.choices(WORDS, k=generator.randint(1, 60)))
         texts.append(f"{shared} {text}" if index % 3 == 0 else text)
     return texts
-
-
-ADAPTERS = (None, "verse", "fields") if os.environ.get("NVLLM_TEST_ADAPTERS") else (None,)
 
 
 def requests(count):

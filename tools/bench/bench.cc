@@ -84,7 +84,7 @@ OptionList<AdapterChoice> adapter_options() {
 
 void check_adapter_choice(OptionSet& options, const AdapterChoice& choice, bool has_adapters) {
     for (const char* name : {"lora-assignment", "lora-skew", "lora-base-share"}) {
-        if (options.find(name)->origin() != OptionOrigin::flag) continue;
+        if (options.find(name)->origin() == OptionOrigin::built_in) continue;
         if (!has_adapters) {
             throw Error(
                 ErrorKind::usage,

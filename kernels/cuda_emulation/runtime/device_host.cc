@@ -134,6 +134,8 @@ std::unordered_map<void*, size_t> sizes;
 // Writes how often kernels of each type ran to the file that this variable names, when the process
 // ends.
 struct LaunchReport {
+    // The numbers are made before it, so that they are still there at its end.
+    LaunchReport() { gpu::emulation::grids_by_type(); }
     ~LaunchReport() {
         const char* const path = std::getenv("NVLLM_EMULATED_LAUNCHES");
         if (path == nullptr) return;

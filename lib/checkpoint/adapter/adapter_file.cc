@@ -41,8 +41,8 @@ class AdapterReader {
         adapter_.path = adapter_weights_path(folder);
         adapter_.memory =
             std::make_shared<const std::string>(read_file(adapter_.path, kMaxFileBytes));
-        adapter_.digest = digest_of_many(adapter_.memory->data(), adapter_.memory->size(),
-                                         digest(config.data(), config.size()));
+        adapter_.digest = fast_digest(adapter_.memory->data(), adapter_.memory->size(),
+                                      digest(config.data(), config.size()));
     }
 
     AdapterFile read() {

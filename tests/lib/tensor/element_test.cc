@@ -31,20 +31,20 @@ struct Matrix {
 
 }  // namespace
 
-TEST_CASE("values are copied, and turned, from each type to each") {
+TEST_CASE("values are copied, and transposed, from each type to each") {
     for (const DType from : {DType::f32, DType::bf16, DType::f16}) {
         for (const DType to : {DType::f32, DType::bf16, DType::f16}) {
             Matrix matrix(from);
             std::vector<std::byte> copied(kRows * kColumns * dtype_bytes(to));
-            std::vector<std::byte> turned(copied.size());
+            std::vector<std::byte> transposed(copied.size());
             copy_floats(matrix.view(), copied.data(), to);
-            copy_floats_transposed(matrix.view(), turned.data(), to);
+            copy_floats_transposed(matrix.view(), transposed.data(), to);
             for (int64_t row = 0; row < kRows; ++row) {
                 for (int64_t column = 0; column < kColumns; ++column) {
                     const int64_t place = row * kColumns + column;
                     const auto expected = static_cast<float>(place % 101 - 50);
                     CHECK(float_at(copied.data(), to, place) == expected);
-                    CHECK(float_at(turned.data(), to, column * kRows + row) == expected);
+                    CHECK(float_at(transposed.data(), to, column * kRows + row) == expected);
                 }
             }
         }
