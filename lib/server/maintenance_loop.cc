@@ -34,7 +34,8 @@ MaintenanceLoop::MaintenanceLoop(const Maintained& parts)
 void MaintenanceLoop::check(Clock::time_point now) {
     parts_.metrics.event_loop_lag(std::chrono::duration<double>(now - expected_at_).count());
     expected_at_ = now + kInterval;
-    for (const auto& request : parts_.requests.all()) request->check_deadlines(timeouts_, now);
+    const ActiveRequests::Snapshot requests = parts_.requests.snapshot();
+    for (const auto& request : requests.open) request->check_deadlines(timeouts_, now);
     supervisor_.check(parts_.models, now);
     if (!alerts_.empty() && now >= next_alert_check_) {
         next_alert_check_ = now + kAlertInterval;

@@ -1,7 +1,6 @@
 // The requests in flight, for deadlines, for draining and for status reports.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -12,14 +11,14 @@
 
 namespace nvllm::server {
 
-// Accepted = finished + aborted + failed + in flight, at any time.
+// Accepted = finished + aborted + failed + in flight.
 struct RequestCounts {
-    std::atomic<int64_t> accepted{0};
-    std::atomic<int64_t> finished{0};
-    std::atomic<int64_t> aborted{0};
-    std::atomic<int64_t> failed{0};
-    std::atomic<int64_t> prompt_tokens{0};  // of requests that have ended
-    std::atomic<int64_t> generated_tokens{0};
+    int64_t accepted = 0;
+    int64_t finished = 0;
+    int64_t aborted = 0;
+    int64_t failed = 0;
+    int64_t prompt_tokens = 0;  // of requests that have ended
+    int64_t generated_tokens = 0;
 };
 
 // Thread-safe.
@@ -47,16 +46,24 @@ class ActiveRequests {
         return requests_.size();
     }
 
-    std::vector<std::shared_ptr<ActiveRequest>> all() const {
-        std::vector<std::shared_ptr<ActiveRequest>> active;
-        const std::lock_guard lock(mutex_);
-        for (const auto& [address, weak] : requests_) {
-            if (auto request = weak.lock()) active.push_back(std::move(request));
-        }
-        return active;
-    }
+    // What was counted and what was in flight at one moment.
+    struct Snapshot {
+        RequestCounts counts;
+        size_t num_open = 0;
+        std::vector<std::shared_ptr<ActiveRequest>> open;  // without those about to be removed
+    };
 
-    const RequestCounts& counts() const { return counts_; }
+    Snapshot snapshot() const {
+        // Outlives the lock: the last holder of a request removes it.
+        Snapshot snapshot;
+        const std::lock_guard lock(mutex_);
+        snapshot.counts = counts_;
+        snapshot.num_open = requests_.size();
+        for (const auto& [address, weak] : requests_) {
+            if (auto request = weak.lock()) snapshot.open.push_back(std::move(request));
+        }
+        return snapshot;
+    }
 
   private:
     mutable std::mutex mutex_;

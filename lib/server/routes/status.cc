@@ -82,10 +82,10 @@ responses::EngineStatus engine_status(const HostedModel& model) {
 // Those that wait first, then the oldest, as many as a page shows.
 constexpr size_t kMaxShownRequests = 100;
 
-std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests,
+std::vector<responses::RequestStatus> queue_of(const ActiveRequests::Snapshot& requests,
                                                const ModelSet& models) {
     std::vector<RequestStats> active;
-    for (const auto& request : requests.all()) active.push_back(request->stats());
+    for (const auto& request : requests.open) active.push_back(request->stats());
     std::ranges::sort(active, std::ranges::greater{}, &RequestStats::age_s);
     const WaitingRequests waiting(models, active);
     std::vector<responses::RequestStatus> queue;
@@ -106,10 +106,11 @@ std::vector<responses::RequestStatus> queue_of(const ActiveRequests& requests,
     return queue;
 }
 
-responses::TokenCounts token_counts(const ActiveRequests& requests, const ModelSet& models) {
-    responses::TokenCounts tokens{.prompt_total = requests.counts().prompt_tokens,
-                                  .generated_total = requests.counts().generated_tokens};
-    for (const auto& request : requests.all()) {
+responses::TokenCounts token_counts(const ActiveRequests::Snapshot& requests,
+                                    const ModelSet& models) {
+    responses::TokenCounts tokens{.prompt_total = requests.counts.prompt_tokens,
+                                  .generated_total = requests.counts.generated_tokens};
+    for (const auto& request : requests.open) {
         const Usage usage = request->usage();
         tokens.prompt_total += usage.prompt_tokens;
         tokens.generated_total += usage.completion_tokens;
@@ -158,14 +159,15 @@ HttpResponse status_response(const RouteContext& context, const HttpRequest&) {
         if (model->state() == ModelState::ready) one.engine = engine_status(*model);
     }
     if (!models.empty()) describe_first_model(status, *models.front(), is_shutting_down);
-    const RequestCounts& counts = context.active.counts();
+    const ActiveRequests::Snapshot requests = context.active.snapshot();
+    const RequestCounts& counts = requests.counts;
     status.calls = {.accepted = counts.accepted,
                     .finished = counts.finished,
                     .aborted = counts.aborted,
                     .failed = counts.failed,
-                    .open = context.active.size()};
-    status.tokens = token_counts(context.active, context.models);
-    status.queue = queue_of(context.active, context.models);
+                    .open = requests.num_open};
+    status.tokens = token_counts(requests, context.models);
+    status.queue = queue_of(requests, context.models);
     status.limits = limits_of(context.config);
     return typed_response(status);
 }
