@@ -4,6 +4,12 @@
 #include "kernels/error.h"
 
 namespace nvllm {
+namespace {
+
+// In a table that is being made: a block is still to be taken for the content.
+constexpr BlockId kInHostMemory = -1;
+
+}  // namespace
 
 void BlockTables::add(CacheSequence& sequence) {
     sequence.index = sequences_.size();
@@ -23,15 +29,18 @@ int32_t BlockTables::num_missing(int32_t group, const PrefixMatch& match, int32_
     const int32_t num_matched = static_cast<int32_t>(match.contents.size());
     // Sequences grow in groups of blocks only: a state group needs no headroom.
     int32_t needed = shape_.is_state(group) ? size : size - num_matched + headroom;
-    // A matched block that no sequence uses is available too, but this sequence needs it.
+    // A matched block that no sequence uses is available too, but this sequence needs it; and a
+    // content in host memory needs a block. A state comes from there into the running slot.
     for (int32_t i = shape_.first_block_read(group, match.num_tokens); i < num_matched; ++i) {
-        const BlockId block = *PrefixIndex::block(*match.contents[i], group);
-        if (pools_[group].references(block) == 0) ++needed;
+        const auto block = PrefixIndex::block(*match.contents[i], group);
+        const bool takes = block ? pools_[group].references(*block) == 0 : !shape_.is_state(group);
+        needed += takes ? 1 : 0;
     }
     return std::max(0, needed - pools_[group].num_available());
 }
 
-// All matched blocks are shared before any block is taken: taking could evict one of them.
+// All matched blocks are shared, and those in host memory reserved, before any block is taken:
+// taking could evict one of them.
 bool BlockTables::admit(CacheSequence& sequence, const PrefixMatch& match, int32_t num_tokens,
                         int32_t largest_step, int32_t headroom) {
     NVLLM_CHECK(sequence.empty() && !sequence.swapped_out(),
@@ -46,6 +55,7 @@ bool BlockTables::admit(CacheSequence& sequence, const PrefixMatch& match, int32
             shape_.admitted_size(group, match.num_tokens, num_tokens, largest_step);
         BlockTable& table = sequence.tables[group];
         while (table.size() < size) table.append(prefix_cache_.take(group));
+        bring_back(sequence, group, match);
     }
     sequence.num_positions = num_tokens;
     return true;
@@ -61,16 +71,37 @@ void BlockTables::share(CacheSequence& sequence, int32_t group, const PrefixMatc
     const int32_t first = shape_.first_block_read(group, match.num_tokens);
     table.start_behind(std::min(first, num_matched));
     for (int32_t i = first; i < num_matched; ++i) {
-        const BlockId block = *PrefixIndex::block(*match.contents[i], group);
-        pools_[group].share(block);
-        table.append(block);
+        const auto block = PrefixIndex::block(*match.contents[i], group);
+        if (block) {
+            pools_[group].share(*block);
+        } else {
+            host_.reserve(*match.contents[i], group);
+        }
+        table.append(block.value_or(kInHostMemory));
+    }
+}
+
+void BlockTables::bring_back(CacheSequence& sequence, int32_t group, const PrefixMatch& match) {
+    if (match.contents.empty()) return;
+    BlockTable& table = sequence.tables[group];
+    if (shape_.is_state(group)) {
+        // Not as a checkpoint: that would be copied to the running slot before it has come.
+        if (sequence.checkpoints[group].source) return;
+        return host_.bring_back(*match.contents.back(), group, table[0]);
+    }
+    for (int32_t i = table.num_given_back(); i < std::ssize(match.contents); ++i) {
+        if (table[i] != kInHostMemory) continue;
+        table.replace(i, prefix_cache_.take(group));
+        host_.bring_back(*match.contents[i], group, table[i]);
+        prefix_cache_.insert(*match.contents[i], group, table[i]);
     }
 }
 
 void BlockTables::share_checkpoint(CacheSequence& sequence, int32_t group, const PrefixNode& node) {
-    const BlockId slot = *PrefixIndex::block(node, group);
-    pools_[group].share(slot);
-    sequence.checkpoints[group].source = slot;
+    const auto slot = PrefixIndex::block(node, group);
+    if (!slot) return host_.reserve(node, group);
+    pools_[group].share(*slot);
+    sequence.checkpoints[group].source = *slot;
 }
 
 // If it fails, compaction would not help: a table takes any block, and moving blocks makes none

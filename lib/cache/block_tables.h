@@ -20,8 +20,12 @@ namespace nvllm {
 class BlockTables {
   public:
     BlockTables(const CacheShape& shape, std::vector<BlockPool>& pools, PrefixCache& prefix_cache,
-                DeferredFree& deferred)
-        : shape_(shape), pools_(pools), prefix_cache_(prefix_cache), deferred_(deferred) {}
+                HostTier& host, DeferredFree& deferred)
+        : shape_(shape),
+          pools_(pools),
+          prefix_cache_(prefix_cache),
+          host_(host),
+          deferred_(deferred) {}
 
     // The list of all sequences, in no order.
     void add(CacheSequence& sequence);
@@ -67,10 +71,12 @@ class BlockTables {
                 std::vector<std::vector<BlockId>>& added);
     void share(CacheSequence& sequence, int32_t group, const PrefixMatch& match);
     void share_checkpoint(CacheSequence& sequence, int32_t group, const PrefixNode& node);
+    void bring_back(CacheSequence& sequence, int32_t group, const PrefixMatch& match);
 
     const CacheShape& shape_;
     std::vector<BlockPool>& pools_;  // per group
     PrefixCache& prefix_cache_;
+    HostTier& host_;
     DeferredFree& deferred_;
     std::vector<CacheSequence*> sequences_;
 };

@@ -77,6 +77,10 @@ void check_host_blocks(const CacheParts& parts, Sequences sequences) {
         hold(pending.group, pending.block);
     }
     for (int32_t group = 0; group < parts.shape.num_groups(); ++group) {
+        parts.host_tier.visit(group, [&](const PrefixNode& node, HostBlockId block) {
+            hold(group, block);
+            NVLLM_CHECK(node.groups[group].host_block == block, "a content has another host block");
+        });
         NVLLM_CHECK(held[group] == parts.swap_space.num_used(group), "a host block has no owner");
     }
 }

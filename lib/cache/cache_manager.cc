@@ -61,13 +61,16 @@ CacheManager::CacheManager(const CacheConfig& config)
       ranking_(find_eviction(config.eviction), config.eviction_costs, half_life(config), shape_,
                pools_),
       hints_(index_, ranking_, config.enable_prefix_caching && ranking_.policy().uses_reuse_hints),
-      prefix_cache_(config.enable_prefix_caching, shape_, pools_, index_, ranking_, hints_),
-      tables_(shape_, pools_, prefix_cache_, deferred_),
+      swap_space_(sizes(config, &CacheGroupConfig::num_host_blocks)),
+      host_tier_(config.keeps_evicted && config.enable_prefix_caching, index_, swap_space_,
+                 shape_.num_groups()),
+      prefix_cache_(config.enable_prefix_caching, shape_, pools_, index_, ranking_, hints_,
+                    host_tier_),
+      tables_(shape_, pools_, prefix_cache_, host_tier_, deferred_),
       states_(shape_, pools_, prefix_cache_, tables_, config.checkpoint_interval),
       checkpoint_borders_(config.checkpoint_borders),
       copy_on_write_(shape_, pools_, index_, prefix_cache_, tables_, states_),
-      swap_space_(sizes(config, &CacheGroupConfig::num_host_blocks)),
-      swapper_(shape_, pools_, prefix_cache_, tables_, states_, deferred_, swap_space_),
+      swapper_(shape_, pools_, prefix_cache_, tables_, states_, deferred_, swap_space_, host_tier_),
       compactor_(shape_, pools_, index_, prefix_cache_, tables_, deferred_) {
     index_.set_listener(config.listener);
 }
@@ -128,6 +131,7 @@ void CacheManager::discard(SequenceBlocks& sequence) {
 
 void CacheManager::clear() {
     plan_committed(deferred_.last_plan());
+    host_tier_.clear();
     for (int32_t group = 0; group < num_groups(); ++group) {
         NVLLM_CHECK(pools_[group].num_used() == 0, "a sequence still holds blocks");
         NVLLM_CHECK(swap_space_.num_used(group) == 0, "a sequence still holds host blocks");
@@ -137,6 +141,7 @@ void CacheManager::clear() {
 
 CacheReset CacheManager::clear_unused() {
     CacheReset reset;
+    host_tier_.clear();
     for (int32_t group = 0; group < num_groups(); ++group) {
         reset.removed += pools_[group].num_cached();
         reset.in_use += pools_[group].num_used();
@@ -172,8 +177,8 @@ void CacheManager::check_integrity(std::span<const SequenceBlocks* const> sequen
 }
 
 CacheParts CacheManager::parts() const {
-    return {shape_,    pools_,  index_,         ranking_,    hints_,   prefix_cache_,
-            deferred_, tables_, copy_on_write_, swap_space_, swapper_, compactor_};
+    return {shape_,  pools_,         index_,      ranking_,   hints_,   prefix_cache_, deferred_,
+            tables_, copy_on_write_, swap_space_, host_tier_, swapper_, compactor_};
 }
 
 }  // namespace nvllm

@@ -11,7 +11,8 @@
 //   DeferredFree     blocks that an uncommitted plan may still read
 //   StateSlots       running states and checkpoints of recurrent layers
 //   CopyOnWrite      forks
-//   Swapper          host memory
+//   Swapper          sequences in host memory
+//   HostTier         contents of evicted blocks in host memory
 //   Compactor        moving blocks, resizing pools
 //
 // Copies are returned by the calls that need them and run before anything is computed. If they run
@@ -47,6 +48,8 @@ struct CacheConfig {
     // last ones.
     int32_t checkpoint_borders = 4;
     EvictionCosts eviction_costs = {};
+    // Contents of evicted blocks go to host blocks (HostTier).
+    bool keeps_evicted = false;
 };
 
 class CacheManager {
@@ -136,6 +139,14 @@ class CacheManager {
         return swapper_.swap_in(sequence.state_, headroom, moves);
     }
 
+    // Copies between the device and the contents in host memory, for the next plan; see HostTier.
+    bool has_tier_moves() const { return host_tier_.has_moves(); }
+    void take_tier_moves(std::vector<SwapMove>& out, std::vector<SwapMove>& in) {
+        host_tier_.take_moves(out, in);
+    }
+    // Blocks that were evicted since are written to outside of plans.
+    void cancel_keeps() { host_tier_.cancel_keeps(); }
+
     // Moves blocks so that all used ones of group g, and as many cached ones as fit, lie below
     // targets[g]; evicts the other cached ones. The tables change at once: the moves must run
     // before the next plan computes. A fault, with nothing changed, if a plan is uncommitted or the
@@ -204,13 +215,14 @@ class CacheManager {
     PrefixIndex index_;
     EvictionRanking ranking_;
     ReuseHints hints_;
+    SwapSpace swap_space_;
+    HostTier host_tier_;
     PrefixCache prefix_cache_;
     DeferredFree deferred_;
     BlockTables tables_;
     StateSlots states_;
     int32_t checkpoint_borders_;
     CopyOnWrite copy_on_write_;
-    SwapSpace swap_space_;
     Swapper swapper_;
     Compactor compactor_;
 };

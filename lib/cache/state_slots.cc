@@ -61,11 +61,13 @@ bool StateSlots::wants_checkpoint(const CacheSequence& sequence, int32_t group,
            !has_checkpoint(sequence, group, next_position / block_size - 1);
 }
 
-// Another sequence may have inserted it, or this one may have kept it for a plan that was not made.
+// Another sequence may have inserted it, it may lie in host memory, or this one may have kept it
+// for a plan that was not made.
 bool StateSlots::has_checkpoint(const CacheSequence& sequence, int32_t group,
                                 int32_t block_index) const {
     if (block_index + 1 == sequence.num_cached) {
-        return sequence.last_cached->groups[group].num_blocks > 0;
+        return sequence.last_cached->groups[group].num_blocks > 0 ||
+               HostTier::holds(*sequence.last_cached, group);
     }
     const auto& pending = sequence.checkpoints[group].pending;
     return !pending.empty() && pending.back().block_index == block_index;

@@ -17,7 +17,7 @@ bool Swapper::swap_out(CacheSequence& sequence, int32_t num_positions,
     };
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
         const int32_t count = end(group) - sequence.tables[group].num_given_back();
-        if (count > swap_space_.num_free(group)) return false;
+        if (!host_.make_room(group, count)) return false;
     }
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
         swap_out_group(sequence, group, end(group), moves);

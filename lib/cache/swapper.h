@@ -14,14 +14,16 @@ namespace nvllm {
 class Swapper {
   public:
     Swapper(const CacheShape& shape, std::vector<BlockPool>& pools, PrefixCache& prefix_cache,
-            BlockTables& tables, StateSlots& states, DeferredFree& deferred, SwapSpace& swap_space)
+            BlockTables& tables, StateSlots& states, DeferredFree& deferred, SwapSpace& swap_space,
+            HostTier& host)
         : shape_(shape),
           pools_(pools),
           prefix_cache_(prefix_cache),
           tables_(tables),
           states_(states),
           deferred_(deferred),
-          swap_space_(swap_space) {}
+          swap_space_(swap_space),
+          host_(host) {}
 
     // See CacheManager.
     bool swap_out(CacheSequence& sequence, int32_t num_positions, std::vector<SwapMove>& moves);
@@ -55,6 +57,7 @@ class Swapper {
     StateSlots& states_;
     DeferredFree& deferred_;
     SwapSpace& swap_space_;
+    HostTier& host_;
     SwapCounts counts_;
 };
 

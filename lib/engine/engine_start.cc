@@ -114,6 +114,8 @@ MemoryRequest memory_request(const EngineMetadata& all) {
     const DraftChoice& drafts = all.drafts;
     const SchedulerConfig& scheduler = config.scheduling.scheduler;
     MemoryRequest request = config.memory;
+    // One pool of host blocks: sequences that give way come before cached blocks.
+    request.swap_bytes += std::exchange(request.offload_bytes, 0);
     request.adapter_bytes = adapter_bytes(all);
     request.weight_bytes = metadata.weight_bytes + request.adapter_bytes;
     request.scratch_bytes = Worker::scratch_bytes(
@@ -369,6 +371,7 @@ CacheGroupKind cache_kind(CacheLayout::Kind kind) {
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
     CacheConfig cache = config.kv_cache.cache;
     cache.block_size = plan.block_size;
+    cache.keeps_evicted = config.memory.offload_bytes > 0;
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(plan.groups[g].window),
                                 plan.num_host_blocks.empty() ? 0 : plan.num_host_blocks[g],

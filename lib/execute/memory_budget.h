@@ -31,6 +31,7 @@ struct MemoryRequest {
     uint64_t available_bytes = 0;            // weights not yet counted off
     std::string device;                      // whose memory that is, "cuda:0"; empty: the machine's
     uint64_t swap_bytes = 0;                 // host memory for swapped blocks
+    uint64_t offload_bytes = 0;              // alike, for cached blocks that were evicted
     std::optional<uint64_t> kv_cache_bytes;  // --kv-cache-memory-bytes
     std::optional<uint64_t> limit_bytes;     // --memory-limit: of everything together
     std::optional<double> utilization;       // --gpu-memory-utilization: share of what is available
@@ -58,7 +59,7 @@ struct MemoryPlan {
     uint64_t weight_bytes = 0;
     uint64_t scratch_bytes = 0;
     uint64_t adapter_bytes = 0;      // of weight_bytes, as in the request
-    uint64_t swap_bytes = 0;         // of the host blocks
+    uint64_t swap_bytes = 0;         // of the host blocks, whatever for
     uint64_t available_bytes = 0;    // as in the request
     std::string device;              // alike
     uint64_t kv_budget_bytes = 0;    // what the cache may take

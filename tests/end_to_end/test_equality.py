@@ -109,6 +109,10 @@ class Equality(unittest.TestCase):
         print(f"preemptions: {steps[-1]['num_preemptions']}")
         self.assertGreater(steps[-1]["num_preemptions"], 10)
 
+    def test_evicted_blocks_come_back(self):
+        steps = self.tight("--kv-offloading-size", "16MiB", "--preemption-mode", "recompute", tokens=640)
+        self.assertGreater(sum(step["swapped_bytes"] for step in steps), 0)
+
     def test_policies_evictions_and_preemption_modes(self):
         policies = ("fcfs", "sjf", "round-robin", "priority", "hybrid")
         evictions = ("lru", "lfu", "size", "cost")

@@ -15,7 +15,8 @@ PrefixCache::Reach PrefixCache::reach(const PrefixNode& node, int32_t block,
                                       std::vector<int32_t>& run_start) const {
     Reach reach;
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
-        if (node.groups[group].num_blocks == 0) run_start[group] = block + 1;
+        const bool is_held = node.groups[group].num_blocks > 0 || HostTier::holds(node, group);
+        if (!is_held) run_start[group] = block + 1;
         const int32_t next = (block + 1) * shape_.block_size();
         bool& reaches = shape_.is_state(group) ? reach.states : reach.blocks;
         reaches = reaches && run_start[group] <= shape_.first_block_read(group, next);
@@ -131,6 +132,7 @@ void PrefixCache::remove_own(const CacheSequence& sequence) {
                 // A fork may have removed a block that both hold.
                 if (index_.contains(group, block)) remove_and_forget(group, block);
             }
+            host_.forget(*nodes[i], group);
         }
     }
 }
@@ -160,7 +162,11 @@ std::vector<PrefixNode*> PrefixCache::path(const CacheSequence& sequence) const 
 BlockId PrefixCache::take(int32_t group) {
     const std::optional<BlockPool::Taken> taken = pools_[group].take(ranking_.decay());
     NVLLM_CHECK(taken.has_value(), "blocks were counted before they were taken");
-    if (taken->was_cached) remove(group, taken->block);
+    if (taken->was_cached) {
+        host_.keep(*index_.node(group, taken->block), group, taken->block);
+        remove(group, taken->block);
+    }
+    host_.retarget(group, taken->block);
     ranking_.advance(1);
     return taken->block;
 }

@@ -15,6 +15,7 @@
 #include "lib/cache/prefix/prefix_index.h"
 #include "lib/cache/prefix/reuse_hints.h"
 #include "lib/cache/sequence_blocks.h"
+#include "lib/cache/tiers/host_tier.h"
 
 namespace nvllm {
 
@@ -30,13 +31,14 @@ class PrefixCache {
   public:
     // Not `enabled`: nothing is inserted and nothing found; blocks are only allocated and freed.
     PrefixCache(bool enabled, const CacheShape& shape, std::vector<BlockPool>& pools,
-                PrefixIndex& index, EvictionRanking& ranking, ReuseHints& hints)
+                PrefixIndex& index, EvictionRanking& ranking, ReuseHints& hints, HostTier& host)
         : enabled_(enabled),
           shape_(shape),
           pools_(pools),
           index_(index),
           ranking_(ranking),
-          hints_(hints) {}
+          hints_(hints),
+          host_(host) {}
 
     bool enabled() const { return enabled_; }
     // Blocks freed because another one holds the same content.
@@ -50,10 +52,10 @@ class PrefixCache {
         num_hit_tokens_ += num_found;
     }
 
-    // The longest prefix of `tokens` that every group still holds as far as its window reaches
-    // back; with state groups, up to the last checkpoint that all of them hold. At least the last
-    // token is left over: its logits are needed. Takes no block. REQUIRES: `tokens` begin with
-    // those of earlier calls.
+    // The longest prefix of `tokens` that every group still holds, on the device or in host memory,
+    // as far as its window reaches back; with state groups, up to the last checkpoint that all of
+    // them hold. At least the last token is left over: its logits are needed. Takes no block.
+    // REQUIRES: `tokens` begin with those of earlier calls.
     PrefixMatch match(CacheSequence& sequence, std::span<const int32_t> tokens) const;
     // The sequence shares the matched blocks, whose references it already has.
     void use(CacheSequence& sequence, const PrefixMatch& match);
@@ -91,7 +93,8 @@ class PrefixCache {
     // The nodes of the sequence's cached blocks, the first one first.
     std::vector<PrefixNode*> path(const CacheSequence& sequence) const;
 
-    // A block with one reference; evicts one if none is free. REQUIRES: one is available.
+    // A block with one reference; evicts one if none is free, whose content goes to host memory.
+    // REQUIRES: one is available.
     BlockId take(int32_t group);
     // One reference less. A block in the prefix cache stays until it is evicted.
     void free(int32_t group, BlockId block);
@@ -117,6 +120,7 @@ class PrefixCache {
     PrefixIndex& index_;
     EvictionRanking& ranking_;
     ReuseHints& hints_;
+    HostTier& host_;
     int64_t num_duplicates_freed_ = 0;
     int64_t num_queried_tokens_ = 0;
     int64_t num_hit_tokens_ = 0;

@@ -151,6 +151,13 @@ void PrefixIndex::remove(int32_t group, BlockId block) {
     drop_if_unneeded(entry.node);
 }
 
+void PrefixIndex::set_host_block(PrefixNode& node, int32_t group, HostBlockId block) {
+    HostBlockId& held = node.groups[group].host_block;
+    node.num_host_blocks += (block != kNoHostBlock) - (held != kNoHostBlock);
+    held = block;
+    drop_if_unneeded(&node);
+}
+
 std::optional<BlockId> PrefixIndex::block(const PrefixNode& node, int32_t group) {
     const BlockReplicas& replicas = node.groups[group];
     return replicas.num_blocks > 0 ? std::optional(replicas.first) : std::nullopt;
@@ -199,7 +206,10 @@ std::vector<const PrefixNode*> PrefixIndex::nodes() const {
 
 // Dropping a node may leave its parent unneeded, and so on towards the first block.
 void PrefixIndex::drop_if_unneeded(PrefixNode* node) {
-    while (node != nullptr && node->num_blocks + node->num_children + node->num_pins == 0) {
+    const auto is_needed = [](const PrefixNode& one) {
+        return one.num_blocks + one.num_host_blocks + one.num_children + one.num_pins > 0;
+    };
+    while (node != nullptr && !is_needed(*node)) {
         PrefixNode** link = &bucket(node->key);
         while (*link != node) link = &(*link)->next;
         *link = node->next;
@@ -224,7 +234,11 @@ void PrefixIndex::check_node(const PrefixNode& node) const {
         }
     }
     NVLLM_CHECK(num_blocks == node.num_blocks, "a node's count of blocks is wrong");
-    NVLLM_CHECK(num_blocks + node.num_children + node.num_pins > 0, "a node is not needed");
+    const auto num_host_blocks = std::ranges::count_if(
+        node.groups, [](const BlockReplicas& one) { return one.host_block != kNoHostBlock; });
+    NVLLM_CHECK(num_host_blocks == node.num_host_blocks, "a node's count of host blocks is wrong");
+    NVLLM_CHECK(num_blocks + num_host_blocks + node.num_children + node.num_pins > 0,
+                "a node is not needed");
     NVLLM_CHECK(node.parent == nullptr || node.depth == node.parent->depth + 1,
                 "a node's depth is wrong");
 }

@@ -5,9 +5,9 @@
 // parent, tokens and extra bytes are equal themselves: a collision costs time, never correctness.
 // Several blocks, in several cache groups, may hold one node's content.
 //
-// A node lives as long as a block holds its content, it has children, or it is pinned: children
-// stay reachable when their parent's blocks are reused. Nodes lie in chunks, with their tokens
-// next to them, and are reused: inserting a block allocates nothing. Not thread-safe.
+// A node lives as long as a block or a host block holds its content, it has children, or it is
+// pinned: children stay reachable when their parent's blocks are reused. Nodes lie in chunks, with
+// their tokens next to them, and are reused: inserting a block allocates nothing. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 
 #include "lib/cache/block_pool.h"
 #include "lib/cache/prefix/siphash.h"
+#include "lib/cache/swap_space.h"
 
 namespace nvllm {
 
@@ -31,11 +32,14 @@ class PrefixListener;
 BlockKey block_key(const HashKey& hash_key, const BlockKey& parent, std::span<const int32_t> tokens,
                    std::string_view extra);
 
+constexpr HostBlockId kNoHostBlock = -1;
+
 // The blocks of one cache group that hold one content.
 struct BlockReplicas {
     BlockId first = 0;       // the others follow it, see PrefixIndex::blocks()
     int32_t num_blocks = 0;  // that hold the content; `first` is valid if there is one
     int32_t num_held_children = 0;
+    HostBlockId host_block = kNoHostBlock;  // that holds it, too
 };
 
 // The content of one full block. Made, changed and dropped by PrefixIndex only.
@@ -46,7 +50,8 @@ struct PrefixNode {
     std::span<int32_t> tokens;
     std::span<BlockReplicas> groups;
     std::string extra;
-    int32_t num_blocks = 0;  // in all groups
+    int32_t num_blocks = 0;       // in all groups
+    int32_t num_host_blocks = 0;  // alike
     int32_t num_children = 0;
     int32_t num_pins = 0;
     int32_t depth = 0;  // blocks before it
@@ -90,6 +95,8 @@ class PrefixIndex {
     void insert(PrefixNode& node, int32_t group, BlockId block);
     // The block's content cannot be found any more. REQUIRES: the block is in the index.
     void remove(int32_t group, BlockId block);
+    // The host block that holds the content, or kNoHostBlock. The node may be dropped.
+    void set_host_block(PrefixNode& node, int32_t group, HostBlockId block);
     // One block of the group with the content of the node: the one inserted first.
     static std::optional<BlockId> block(const PrefixNode& node, int32_t group);
     // All of them, the first inserted one first.

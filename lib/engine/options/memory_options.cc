@@ -32,6 +32,10 @@ OptionList<MemoryRequest> swap_options() {
              "Memory for blocks of sequences that had to give way, such as 4GiB; a number alone "
              "counts GiB, as in vLLM.",
              counts_gib());
+    list.add("kv-offloading-size", &MemoryRequest::offload_bytes,
+             "Memory for blocks of the prefix cache that had to leave it, from where they come "
+             "back when they are asked for, such as 4GiB; a number alone counts GiB, as in vLLM.",
+             counts_gib());
     return list;
 }
 

@@ -38,9 +38,6 @@ constexpr auto kOwnStates =
     "states are float32, and kept for others as --state-checkpoint-interval and "
     "--state-checkpoint-borders say";
 constexpr auto kNoOffload = "weights are not split between memories: on a GPU they must fit";
-constexpr auto kNoTiers =
-    "cached blocks are not moved to another memory; --swap-space holds those of requests that had "
-    "to give way";
 constexpr auto kNoReasoning = "nvllm-serve tells reasoning apart from the answer";
 constexpr auto kOneGrammarEngine = "there is one grammar engine, and no choice of what it allows";
 constexpr auto kNoTraces = "no traces are sent; /metrics and nvllm-inspect tell what happens";
@@ -210,8 +207,7 @@ constexpr auto kVllmFlags = std::to_array<ForeignFlag>({
     foreign_ignored("--prefix-cache-retention-interval --prefix-match-unit", one,
                     "--eviction-policy says what is kept"),
     foreign_ignored("--kv-sharing-fast-prefill --swa-bounded-replay", none, kOwnKernels),
-    foreign_refused("--kv-offloading-size", one, kNoTiers, "0"),
-    foreign_ignored("--kv-offloading-backend", one, kNoTiers),
+    foreign_ignored("--kv-offloading-backend", one, "blocks are kept by the engine itself"),
     foreign_refused("--kv-transfer-config --kv-events-config --ec-transfer-config "
                     "--ec-manager-config",
                     one, "keys and values are not sent to other engines"),

@@ -94,6 +94,7 @@ void BatchComposer::plan_sequence(PlanBuilder& builder, ScheduledSequence& sched
 BatchPlan BatchComposer::finalize(PlanBuilder& builder) {
     builder.plan.number = plans_.next_number();
     update_.move_into(builder.plan);
+    context_.cache.take_tier_moves(builder.plan.swaps_out, builder.plan.swaps_in);
     count(builder);
     PlanInFlight& plan = plans_.add({.number = builder.plan.number,
                                      .entries = std::move(builder.entries),

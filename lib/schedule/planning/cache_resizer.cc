@@ -80,8 +80,8 @@ bool CacheResizer::resize(std::span<const int32_t> num_blocks) {
     if (!blocks_can_move()) return false;
     check_all_can_finish(num_blocks);
     while (uses_more_than(num_blocks)) preemptor_.reclaim_any();
-    if (!update_.swaps_out.empty()) return false;
     CacheManager& cache = context_.cache;
+    if (!update_.swaps_out.empty() || cache.has_tier_moves()) return false;
     std::vector<int32_t> targets;
     for (int32_t group = 0; group < cache.num_groups(); ++group) {
         targets.push_back(

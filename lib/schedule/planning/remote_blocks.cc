@@ -35,6 +35,8 @@ std::optional<RemoteLease> RemoteBlocks::load(SequenceId id, int32_t num_tokens,
         release_to_wait(*scheduled, cache);
         return std::nullopt;
     }
+    // The source may write before the next plan would have copied what was there.
+    cache.cancel_keeps();
     sequence.await_blocks(now_s);
     scheduled->lease_end_s = deadline_s;
     leased_.push_back(scheduled);

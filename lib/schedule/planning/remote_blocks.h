@@ -54,7 +54,9 @@ class RemoteBlocks {
     // Sequences that wait for remote blocks.
     const std::vector<ScheduledSequence*>& leased() const { return leased_; }
     // No block is read or written by an uncommitted plan or a pending copy.
-    bool no_plans_in_flight() const { return plans_.empty() && update_.reads_no_blocks(); }
+    bool no_plans_in_flight() const {
+        return plans_.empty() && update_.reads_no_blocks() && !context_.cache.has_tier_moves();
+    }
 
   private:
     bool may_load(const ScheduledSequence& scheduled) const;

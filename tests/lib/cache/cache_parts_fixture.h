@@ -17,8 +17,10 @@ struct PartsFixture {
           index(block_size, sizes(groups), HashKey{1, 2}),
           ranking(find_eviction(policy), {}, 1e6, shape, pools),
           hints(index, ranking, find_eviction(policy).uses_reuse_hints),
-          prefix_cache(true, shape, pools, index, ranking, hints),
-          tables(shape, pools, prefix_cache, deferred) {}
+          space(std::vector<int32_t>(groups.size(), 0)),
+          host(false, index, space, shape.num_groups()),
+          prefix_cache(true, shape, pools, index, ranking, hints, host),
+          tables(shape, pools, prefix_cache, host, deferred) {}
 
     static std::vector<BlockPool> make_pools(const std::vector<CacheGroupConfig>& groups,
                                              std::string_view policy) {
@@ -56,6 +58,8 @@ struct PartsFixture {
     PrefixIndex index;
     EvictionRanking ranking;
     ReuseHints hints;
+    SwapSpace space;
+    HostTier host;
     PrefixCache prefix_cache;
     DeferredFree deferred;
     BlockTables tables;

@@ -51,6 +51,42 @@ TEST_CASE("random forks, swaps, moves and evictions keep every content right") {
     CHECK(moves > 200);
 }
 
+TEST_CASE("contents that were evicted come back from host memory, whatever else is done") {
+    HostTierCounts seen;
+    int64_t swapped = 0;
+    for (const EvictionPolicy& policy : eviction_policies()) {
+        for (const int32_t window : {0, 5}) {
+            for (const int32_t num_slots : {0, 12}) {
+                CAPTURE(policy.name);
+                CAPTURE(window);
+                CAPTURE(num_slots);
+                CacheConfig config{
+                    .block_size = 4, .groups = {{32, 0, 90}}, .hash_key = HashKey{5, 6}};
+                if (window > 0) config.groups.push_back({24, window, 70});
+                if (num_slots > 0) {
+                    config.groups.push_back({num_slots, 0, 24, CacheGroupKind::state});
+                }
+                config.eviction = policy.name;
+                config.keeps_evicted = true;
+                CacheWorld world(config, static_cast<unsigned>(window * 10 + num_slots), 2);
+                world.run(4000);
+                CHECK(world.wrong == 0);
+                const HostTierCounts& counts = world.cache.parts().host_tier.counts();
+                seen.blocks_kept += counts.blocks_kept;
+                seen.blocks_back += counts.blocks_back;
+                seen.blocks_dropped += counts.blocks_dropped;
+                swapped += world.cache.detailed_stats().swap.blocks_out;
+            }
+        }
+    }
+    MESSAGE("kept ", seen.blocks_kept, ", back ", seen.blocks_back, ", dropped ",
+            seen.blocks_dropped, ", of sequences ", swapped);
+    CHECK(seen.blocks_kept > 1000);
+    CHECK(seen.blocks_back > 300);
+    CHECK(seen.blocks_dropped > 500);
+    CHECK(swapped > 500);
+}
+
 // A paged group, one with a window, and recurrent states.
 TEST_CASE("random operations keep states and their checkpoints right") {
     int64_t evictions = 0;

@@ -59,6 +59,7 @@ class CacheWorld {
         walkers.clear();
         waiting.clear();
         while (!uncommitted.empty()) commit_step();
+        cache.clear_unused();
         check();
         wrong += cache.stats().blocks.used != 0 || cache.detailed_stats().total.host_used != 0;
     }
@@ -127,6 +128,7 @@ class CacheWorld {
         check_match(walker, match);
         const auto length = static_cast<int32_t>(walker.tokens.size());
         if (!cache.admit(walker.cache, match, length, 8, draw(3))) return;
+        settle();
         hits += match.num_tokens > 0;
         walker.num_computed = walker.num_planned = match.num_tokens;
         check_reads(walker, match.num_tokens);
@@ -152,17 +154,20 @@ class CacheWorld {
         std::vector<BlockMove> copies;
         std::vector<TableChange> changes;
         const BlockCounts before = cache.stats().blocks;
+        settle();
         const auto use = static_cast<StateUse>(draw(3));
         if (!cache.copy_on_write(walker->cache, first, copies, changes, use)) {
             wrong += !copies.empty() || !changes.empty();
             wrong += cache.stats().blocks.used != before.used;
             return;
         }
+        settle();
         carry_out(copies);
         num_copies += static_cast<int>(copies.size());
         apply(changes);
         std::vector<std::vector<BlockId>> added;
         if (!cache.allocate(walker->cache, first + count, added)) return;
+        settle();
         for (size_t g = 0; g < added.size(); ++g) {
             walker->told[g].insert(walker->told[g].end(), added[g].begin(), added[g].end());
         }
@@ -200,9 +205,13 @@ class CacheWorld {
     void check_match(const Walker& walker, const PrefixMatch& match) {
         for (int32_t g = 0; g < cache.num_groups() && match.num_tokens > 0; ++g) {
             if (!is_state(g)) continue;
-            const std::optional<BlockId> checkpoint = PrefixIndex::block(*match.contents.back(), g);
-            wrong += !checkpoint || device[g].at(*checkpoint)[0] !=
-                                        walker.digests[static_cast<size_t>(match.num_tokens - 1)];
+            const PrefixNode& node = *match.contents.back();
+            const std::optional<BlockId> checkpoint = PrefixIndex::block(node, g);
+            const HostBlockId kept = node.groups[static_cast<size_t>(g)].host_block;
+            wrong += !checkpoint && kept == kNoHostBlock;
+            if (wrong > 0) return;
+            const uint64_t state = checkpoint ? device[g].at(*checkpoint)[0] : host[g].at(kept)[0];
+            wrong += state != walker.digests[static_cast<size_t>(match.num_tokens - 1)];
             ++num_checkpoints_used;
         }
     }
@@ -266,9 +275,8 @@ class CacheWorld {
             wrong += !moves.empty() || walker->cache.swapped_out();
             return;
         }
-        for (const SwapMove& move : moves) {
-            host[move.group].at(move.host_block) = device[move.group].at(move.device_block);
-        }
+        settle();
+        copy_out(moves);
         wrong += !walker->cache.empty();
     }
 
@@ -280,11 +288,12 @@ class CacheWorld {
             wrong += !moves.empty() || !walker->cache.swapped_out();
             return;
         }
+        settle();
         for (const SwapMove& move : moves) {
             const BlockTable& table = walker->cache.table(move.group);
             wrong += table[move.table_index] != move.device_block;
-            device[move.group].at(move.device_block) = host[move.group].at(move.host_block);
         }
+        copy_in(moves);
         check_reads(*walker, walker->num_planned);
         tell(*walker);
     }
@@ -316,6 +325,27 @@ class CacheWorld {
         for (const auto& walker : walkers) {
             if (!walker->cache.swapped_out()) check_reads(*walker, walker->num_planned);
         }
+    }
+
+    void copy_out(const std::vector<SwapMove>& moves) {
+        for (const SwapMove& move : moves) {
+            host[move.group].at(move.host_block) = device[move.group].at(move.device_block);
+        }
+    }
+
+    void copy_in(const std::vector<SwapMove>& moves) {
+        for (const SwapMove& move : moves) {
+            device[move.group].at(move.device_block) = host[move.group].at(move.host_block);
+        }
+    }
+
+    // Between the device and contents in host memory.
+    void settle() {
+        std::vector<SwapMove> out;
+        std::vector<SwapMove> in;
+        cache.take_tier_moves(out, in);
+        copy_out(out);
+        copy_in(in);
     }
 
     void carry_out(const std::vector<BlockMove>& moves) {

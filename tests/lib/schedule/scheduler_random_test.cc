@@ -65,6 +65,7 @@ struct Setting {
     bool ahead = false;  // plans do not wait for the tokens of most sequences
     Drafts drafts = Drafts::none;
     int32_t max_loras = 0;  // of three times as many adapters; 0: there are none
+    bool keeps_evicted = false;
 };
 
 struct RandomLoad {
@@ -121,7 +122,8 @@ struct RandomLoad {
                 .groups = groups,
                 .enable_prefix_caching = setting.layout.prefix_caching,
                 .hash_key = HashKey{1, 2},
-                .eviction = setting.eviction};
+                .eviction = setting.eviction,
+                .keeps_evicted = setting.keeps_evicted};
     }
 
     int draw(int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); }
@@ -362,6 +364,7 @@ struct Totals {
     int64_t remote_waits = 0, remote_tokens = 0, remote_expiries = 0;
     int64_t drafts_accepted = 0, drafts_rejected = 0;
     int64_t adapters_placed = 0, adapters_evicted = 0;
+    int64_t blocks_kept = 0, blocks_back = 0;
 
     void add(const RandomLoad& load) {
         const SchedulerStats stats = load.simulation.scheduler.stats();
@@ -383,6 +386,9 @@ struct Totals {
         adapters_placed += load.simulation.worker.adapters.num_placed;
         adapters_evicted += stats.adapters.evictions;
         hits += load.simulation.cache.stats().hit_tokens;
+        const HostTierCounts& kept = load.simulation.cache.parts().host_tier.counts();
+        blocks_kept += kept.blocks_kept;
+        blocks_back += kept.blocks_back;
     }
 };
 
@@ -400,6 +406,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CAPTURE(setting.ahead);
     CAPTURE(static_cast<int>(setting.drafts));
     CAPTURE(setting.max_loras);
+    CAPTURE(setting.keeps_evicted);
     RandomLoad load(setting, seed);
     load.run(num_steps);
     CHECK(load.wrong == 0);
@@ -411,8 +418,9 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CHECK(load.simulation.all_well());
     const SchedulerStats stats = load.simulation.scheduler.stats();
     if (setting.mode == PreemptionMode::recompute) {
-        CHECK(load.simulation.worker.blocks_out == 0);
-        CHECK(load.simulation.worker.blocks_in == 0);
+        const HostTierCounts& kept = load.simulation.cache.parts().host_tier.counts();
+        CHECK(load.simulation.worker.blocks_out <= kept.blocks_kept);
+        CHECK(load.simulation.worker.blocks_in <= kept.blocks_back);
         CHECK(stats.swaps_out == 0);
     }
     CHECK(stats.swaps_out <= stats.preemptions);
@@ -435,7 +443,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                                           static_cast<int32_t>(1 + seed % 3),
                                           seed / 3 % 2 == 0,
                                           static_cast<Drafts>(seed / 6 % 3),
-                                          seed % 4 == 3 ? 2 : 0};
+                                          seed % 4 == 3 ? 2 : 0,
+                                          seed % 5 < 2};
                     check(setting, seed, 3000, totals);
                 }
             }
@@ -449,7 +458,10 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
             " waits for remote blocks that brought ", totals.remote_tokens, " tokens, ",
             totals.remote_expiries, " in vain, ", totals.drafts_accepted, " drafts accepted, ",
             totals.drafts_rejected, " rejected, ", totals.adapters_placed, " adapters placed, ",
-            totals.adapters_evicted, " evicted");
+            totals.adapters_evicted, " evicted, ", totals.blocks_kept,
+            " cached blocks kept in host memory, ", totals.blocks_back, " back");
+    CHECK(totals.blocks_kept > 1000);
+    CHECK(totals.blocks_back > 300);
     CHECK(totals.adapters_placed > 1000);
     CHECK(totals.adapters_evicted > 1000);
     CHECK(totals.resizes > 1000);
