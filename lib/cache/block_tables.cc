@@ -48,6 +48,7 @@ bool BlockTables::admit(CacheSequence& sequence, const PrefixMatch& match, int32
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
         if (num_missing(group, match, num_tokens, largest_step, headroom) > 0) return false;
     }
+    host_.count_hits(num_host_tokens(match));
     for (int32_t group = 0; group < shape_.num_groups(); ++group) share(sequence, group, match);
     prefix_cache_.use(sequence, match);
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
@@ -59,6 +60,20 @@ bool BlockTables::admit(CacheSequence& sequence, const PrefixMatch& match, int32
     }
     sequence.num_positions = num_tokens;
     return true;
+}
+
+// Of contents of which a group has nothing on the device that it reads.
+int32_t BlockTables::num_host_tokens(const PrefixMatch& match) const {
+    int32_t num_blocks = 0;
+    for (int32_t i = 0; i < std::ssize(match.contents); ++i) {
+        bool is_missing = false;
+        for (int32_t group = 0; group < shape_.num_groups(); ++group) {
+            const bool is_read = i >= shape_.first_block_read(group, match.num_tokens);
+            is_missing |= is_read && !PrefixIndex::block(*match.contents[i], group);
+        }
+        num_blocks += is_missing ? 1 : 0;
+    }
+    return num_blocks * shape_.block_size();
 }
 
 void BlockTables::share(CacheSequence& sequence, int32_t group, const PrefixMatch& match) {

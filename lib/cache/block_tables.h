@@ -71,6 +71,7 @@ class BlockTables {
                 std::vector<std::vector<BlockId>>& added);
     void share(CacheSequence& sequence, int32_t group, const PrefixMatch& match);
     void share_checkpoint(CacheSequence& sequence, int32_t group, const PrefixNode& node);
+    int32_t num_host_tokens(const PrefixMatch& match) const;
     void bring_back(CacheSequence& sequence, int32_t group, const PrefixMatch& match);
 
     const CacheShape& shape_;

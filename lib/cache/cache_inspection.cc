@@ -38,6 +38,7 @@ void add(CacheGroupStats& total, const CacheGroupStats& one) {
     total.longest_unused_run = std::max(total.longest_unused_run, one.longest_unused_run);
     total.host_total += one.host_total;
     total.host_used += one.host_used;
+    total.host_cached += one.host_cached;
 }
 
 double fragmentation_of(const BlockPool& pool, int32_t longest_unused_run) {
@@ -75,6 +76,7 @@ CacheGroupStats group_stats(const CacheParts& parts, int32_t group) {
     stats.fragmentation = fragmentation_of(pool, stats.longest_unused_run);
     stats.host_total = parts.swap_space.num_total(group);
     stats.host_used = parts.swap_space.num_used(group);
+    stats.host_cached = parts.host_tier.num_held(group);
     finish(stats, parts.shape.block_size());
     return stats;
 }
@@ -123,6 +125,7 @@ DetailedCacheStats detailed_stats(const CacheParts& parts) {
     stats.num_duplicates_freed = parts.prefix_cache.num_duplicates_freed();
     stats.compaction = parts.compactor.counts();
     stats.swap = parts.swapper.counts();
+    stats.host_tier = parts.host_tier.stats();
     return stats;
 }
 

@@ -165,7 +165,7 @@ BlockCounts CacheManager::counts(int32_t group) const { return block_counts(pool
 
 CacheStats CacheManager::stats() const {
     return {total_counts(pools_), prefix_cache_.num_queried_tokens(),
-            prefix_cache_.num_hit_tokens()};
+            prefix_cache_.num_hit_tokens(), host_tier_.stats()};
 }
 
 DetailedCacheStats CacheManager::detailed_stats() const { return nvllm::detailed_stats(parts()); }

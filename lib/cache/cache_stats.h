@@ -7,6 +7,7 @@
 
 #include "lib/cache/compaction.h"
 #include "lib/cache/swap_space.h"
+#include "lib/cache/tiers/tier_stats.h"
 
 namespace nvllm {
 
@@ -23,6 +24,7 @@ struct CacheStats {
     BlockCounts blocks;
     int64_t queried_tokens = 0;  // of admitted sequences, if prefix caching is on
     int64_t hit_tokens = 0;      // of those, found in the cache
+    TierStats host_tier;
 };
 
 // Blocks of a prefix cache that was reset.
@@ -44,6 +46,7 @@ struct CacheGroupStats {
     int32_t longest_unused_run = 0;
     int32_t host_total = 0;
     int32_t host_used = 0;
+    int32_t host_cached = 0;  // of those used, by the prefix cache
 };
 
 struct DetailedCacheStats {
@@ -58,6 +61,7 @@ struct DetailedCacheStats {
     int64_t num_duplicates_freed = 0;  // blocks freed because another one holds the same content
     CompactionCounts compaction;
     SwapCounts swap;
+    TierStats host_tier;
 };
 
 }  // namespace nvllm

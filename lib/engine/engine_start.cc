@@ -7,6 +7,7 @@
 #include <bit>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "kernels/collectives.h"
 #include "kernels/ops/backend_ops.h"
@@ -285,6 +286,14 @@ void check_speculation(const EngineConfig& config, const ModelMetadata& model,
                 "--speculative-config proposes some: leave one of them out");
 }
 
+// `config` as the model has it: not every model caches prefixes.
+void check_tiers(const EngineConfig& config) {
+    if (config.memory.offload_bytes == 0 || config.kv_cache.cache.enable_prefix_caching) return;
+    throw Error(ErrorKind::usage,
+                "--kv-offloading-size keeps blocks of the prefix cache, which is off with "
+                "--no-enable-prefix-caching and for encoders: leave it out");
+}
+
 // Devices whose host chooses tokens have to be waited for.
 bool can_plan_ahead(const ChosenDevice& device) {
     if (device.is_cpu()) return false;
@@ -317,6 +326,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
                           ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
                           : choose_drafts(config, metadata.options, metadata.model);
     check_speculation(config, metadata.model, metadata.drafts);
+    check_tiers(metadata.config);
     metadata.config.scheduling.async_scheduling = config.scheduling.async_scheduling &&
                                                   metadata.parallel.is_alone() &&
                                                   can_plan_ahead(metadata.device);

@@ -283,8 +283,8 @@ std::string describe_shortage(const MemoryRequest& request, uint64_t budget, int
     }
     if (request.swap_bytes > 0) {
         return fmt::format(
-            "weights of {}, scratch of {} and --swap-space of {} leave no room for a key-value "
-            "cache in {}: lower --swap-space",
+            "weights of {}, scratch of {} and host blocks of {} leave no room for a key-value "
+            "cache in {}: lower --swap-space or --kv-offloading-size",
             describe_bytes(request.weight_bytes), describe_bytes(request.scratch_bytes),
             describe_bytes(request.swap_bytes), describe_bound(request));
     }
@@ -366,7 +366,8 @@ void check_limit(const MemoryRequest& request, MemoryPlan& plan) {
         taken_bytes(request) - request.swap_bytes + plan.kv_bytes + plan.swap_bytes;
     if (!plan.shortage.empty() || total <= request.limit_bytes.value_or(UINT64_MAX)) return;
     plan.shortage = fmt::format(
-        "weights of {}, scratch of {}, a key-value cache of {} and swap space of {} are {} in all, "
+        "weights of {}, scratch of {}, a key-value cache of {} and host blocks of {} are {} in "
+        "all, "
         "more than the {} of --memory-limit: lower --kv-cache-memory-bytes, or use --memory-limit "
         "{}",
         describe_bytes(plan.weight_bytes), describe_bytes(plan.scratch_bytes),

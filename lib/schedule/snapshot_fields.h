@@ -96,6 +96,7 @@ void fields(Archive& archive, CacheGroupStats& stats) {
     archive("longest_unused_run", stats.longest_unused_run);
     archive("host_total", stats.host_total);
     archive("host_used", stats.host_used);
+    archive("host_cached", stats.host_cached);
 }
 
 template <typename Archive>
@@ -115,6 +116,15 @@ void fields(Archive& archive, SwapCounts& counts) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, TierStats& stats) {
+    archive("blocks_held", stats.blocks_held);
+    archive("blocks_kept", stats.blocks_kept);
+    archive("blocks_back", stats.blocks_back);
+    archive("blocks_dropped", stats.blocks_dropped);
+    archive("hit_tokens", stats.hit_tokens);
+}
+
+template <typename Archive>
 void fields(Archive& archive, DetailedCacheStats& stats) {
     archive("total", stats.total);
     archive("eviction", stats.eviction);
@@ -126,6 +136,7 @@ void fields(Archive& archive, DetailedCacheStats& stats) {
     archive("num_duplicates_freed", stats.num_duplicates_freed);
     archive("compaction", stats.compaction);
     archive("swap", stats.swap);
+    archive("host_tier", stats.host_tier);
 }
 
 template <typename Archive>

@@ -39,7 +39,8 @@ void add_stats(const CacheGroupStats& stats, TextSheet& sheet) {
                                            stats.fragmentation, stats.longest_unused_run));
     sheet.row("evictions", with_separators(stats.blocks.evictions));
     if (stats.host_total > 0) {
-        sheet.row("host blocks", fmt::format("{} of {} used", stats.host_used, stats.host_total));
+        sheet.row("host blocks", fmt::format("{} of {} used, {} of them by the prefix cache",
+                                             stats.host_used, stats.host_total, stats.host_cached));
     }
 }
 
@@ -113,6 +114,14 @@ void add_owners(const Snapshot& snapshot, TextSheet& sheet) {
     sheet.table(rows, ">><>>>");
 }
 
+nlohmann::ordered_json tier_json(const TierStats& stats) {
+    return {{"blocks_held", stats.blocks_held},
+            {"blocks_kept", stats.blocks_kept},
+            {"blocks_back", stats.blocks_back},
+            {"blocks_dropped", stats.blocks_dropped},
+            {"hit_tokens", stats.hit_tokens}};
+}
+
 nlohmann::ordered_json stats_json(const CacheGroupStats& stats) {
     return {
         {"total", stats.blocks.total},          {"used", stats.blocks.used},
@@ -121,7 +130,8 @@ nlohmann::ordered_json stats_json(const CacheGroupStats& stats) {
         {"references", stats.references},       {"sharing", stats.sharing},
         {"waste_slots", stats.waste_slots},     {"waste", stats.waste},
         {"fragmentation", stats.fragmentation}, {"longest_unused_run", stats.longest_unused_run},
-        {"host_total", stats.host_total},       {"host_used", stats.host_used}};
+        {"host_total", stats.host_total},       {"host_used", stats.host_used},
+        {"host_cached", stats.host_cached}};
 }
 
 }  // namespace
@@ -137,6 +147,14 @@ std::string cache_text(const Snapshot& snapshot, bool every_block) {
     sheet.row("hits", fmt::format("{} of {} tokens of prompts that came in ({})",
                                   with_separators(cache.hit_tokens),
                                   with_separators(cache.queried_tokens), percent(cache.hit_rate)));
+    if (const TierStats& host = cache.host_tier; host.blocks_kept > 0) {
+        sheet.row("in host memory",
+                  fmt::format("{} blocks, {} of the tokens found; {} kept since the start, {} "
+                              "brought back, {} dropped",
+                              with_separators(host.blocks_held), with_separators(host.hit_tokens),
+                              with_separators(host.blocks_kept), with_separators(host.blocks_back),
+                              with_separators(host.blocks_dropped)));
+    }
     sheet.row("contents", fmt::format("{} blocks' worth known, {} private copies, {} duplicates "
                                       "freed",
                                       with_separators(cache.num_contents), cache.num_private_copies,
@@ -184,6 +202,7 @@ nlohmann::ordered_json cache_json(const Snapshot& snapshot) {
             {"queried_tokens", snapshot.cache.queried_tokens},
             {"hit_tokens", snapshot.cache.hit_tokens},
             {"hit_rate", snapshot.cache.hit_rate},
+            {"tiers", {{"host", tier_json(snapshot.cache.host_tier)}}},
             {"num_contents", snapshot.cache.num_contents},
             {"num_private_copies", snapshot.cache.num_private_copies},
             {"num_duplicates_freed", snapshot.cache.num_duplicates_freed},

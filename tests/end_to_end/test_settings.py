@@ -99,7 +99,7 @@ def as_shown(option, text):
     """The value as --print-config shows it."""
     if option["is_secret"]:
         text = "***"
-    elif option["name"] == "swap-space":
+    elif option["name"] in ("swap-space", "kv-offloading-size"):
         text += "GiB"
     elif option["kind"] in ("integer", "number", "boolean") or option["kind"] == "size" and not option["is_bytes"]:
         text = json.loads(text)

@@ -140,7 +140,7 @@ void add_memory(const MemoryPlan& plan, view::TextSheet& sheet) {
         sheet.row("replicas", fmt::format("{}, each with all of this", plan.num_replicas));
     }
     if (!plan.ranks.empty()) sheet.row("ranks", describe_ranks(plan.ranks));
-    if (plan.swap_bytes > 0) sheet.row("swap space", describe_bytes(plan.swap_bytes));
+    if (plan.swap_bytes > 0) sheet.row("host blocks", describe_bytes(plan.swap_bytes));
     sheet.row("in all", fmt::format("{}; {} is free{}", describe_bytes(total_bytes(plan)),
                                     describe_bytes(plan.available_bytes),
                                     plan.device.empty() ? "" : " on " + plan.device));

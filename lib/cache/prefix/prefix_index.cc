@@ -130,8 +130,7 @@ void PrefixIndex::insert(PrefixNode& node, int32_t group, BlockId block) {
         entries[replicas.first].next = entries[next].previous = block;
     }
     ++replicas.num_blocks;
-    ++node.num_blocks;
-    if (listener_ != nullptr && node.num_blocks == 1) listener_->cached(node.key);
+    count(node, node.num_blocks, 1);
 }
 
 void PrefixIndex::remove(int32_t group, BlockId block) {
@@ -146,16 +145,27 @@ void PrefixIndex::remove(int32_t group, BlockId block) {
     } else if (entry.node->parent != nullptr) {
         --entry.node->parent->groups[group].num_held_children;
     }
-    --entry.node->num_blocks;
-    if (listener_ != nullptr && entry.node->num_blocks == 0) listener_->dropped(entry.node->key);
+    count(*entry.node, entry.node->num_blocks, -1);
     drop_if_unneeded(entry.node);
 }
 
 void PrefixIndex::set_host_block(PrefixNode& node, int32_t group, HostBlockId block) {
     HostBlockId& held = node.groups[group].host_block;
-    node.num_host_blocks += (block != kNoHostBlock) - (held != kNoHostBlock);
+    count(node, node.num_host_blocks, (block != kNoHostBlock) - (held != kNoHostBlock));
     held = block;
     drop_if_unneeded(&node);
+}
+
+void PrefixIndex::count(const PrefixNode& node, int32_t& blocks, int32_t change) {
+    const bool was_held = node.num_blocks + node.num_host_blocks > 0;
+    blocks += change;
+    const bool is_held = node.num_blocks + node.num_host_blocks > 0;
+    if (listener_ == nullptr || is_held == was_held) return;
+    if (is_held) {
+        listener_->cached(node.key);
+    } else {
+        listener_->dropped(node.key);
+    }
 }
 
 std::optional<BlockId> PrefixIndex::block(const PrefixNode& node, int32_t group) {

@@ -137,6 +137,7 @@ class PrefixIndex {
     PrefixNode& new_node(const BlockKey& key);
     void add_chunk();
     void drop_if_unneeded(PrefixNode* node);
+    void count(const PrefixNode& node, int32_t& blocks, int32_t change);
     void check_node(const PrefixNode& node) const;
 
     HashKey hash_key_;

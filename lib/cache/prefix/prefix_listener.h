@@ -10,7 +10,7 @@ class PrefixListener {
   public:
     virtual ~PrefixListener() = default;
 
-    // A first block, of any cache group, holds the content with this key.
+    // A first block, of any cache group and tier, holds the content with this key.
     virtual void cached(const BlockKey& key) = 0;
     // No block holds it any more.
     virtual void dropped(const BlockKey& key) = 0;

@@ -85,6 +85,12 @@ void HostTier::take_moves(std::vector<SwapMove>& out, std::vector<SwapMove>& in)
     in_.clear();
 }
 
+TierStats HostTier::stats() const {
+    TierStats stats = counts_;
+    for (const Group& group : groups_) stats.blocks_held += std::ssize(group.order);
+    return stats;
+}
+
 void HostTier::touch(int32_t group, HostBlockId block) {
     Order& order = groups_[group].order;
     order.splice(order.end(), order, groups_[group].places[block]);

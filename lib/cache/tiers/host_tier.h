@@ -17,14 +17,9 @@
 
 #include "lib/cache/prefix/prefix_index.h"
 #include "lib/cache/swap_space.h"
+#include "lib/cache/tiers/tier_stats.h"
 
 namespace nvllm {
-
-struct HostTierCounts {
-    int64_t blocks_kept = 0;     // copied to host memory
-    int64_t blocks_back = 0;     // and from there
-    int64_t blocks_dropped = 0;  // gave their host block up
-};
 
 class HostTier {
   public:
@@ -66,7 +61,9 @@ class HostTier {
     int32_t num_held(int32_t group) const {
         return static_cast<int32_t>(groups_[group].order.size());
     }
-    const HostTierCounts& counts() const { return counts_; }
+    // `stats.hit_tokens` are those of the calls.
+    void count_hits(int32_t num_tokens) { counts_.hit_tokens += num_tokens; }
+    TierStats stats() const;
     // Of each content, the node and its host block.
     template <typename Visit>
     void visit(int32_t group, Visit visit) const {
@@ -96,7 +93,7 @@ class HostTier {
     std::vector<SwapMove> out_;
     std::vector<SwapMove> in_;
     std::vector<Order::iterator> reserved_;
-    HostTierCounts counts_;
+    TierStats counts_;  // without what is held
 };
 
 }  // namespace nvllm

@@ -10,8 +10,9 @@ OptionList<MemoryRequest> memory_options() {
              "Size of the key-value cache, such as 2GiB.", counts_bytes(), at_least(1),
              default_text("4GiB, at most half of what is free"));
     list.add("memory-limit", &MemoryRequest::limit_bytes,
-             "Most memory for weights, cache, scratch and --swap-space together.", counts_bytes(),
-             at_least(1), default_text("none"));
+             "Most memory for weights, cache, scratch, --swap-space and --kv-offloading-size "
+             "together.",
+             counts_bytes(), at_least(1), default_text("none"));
     list.add("gpu-memory-utilization", &MemoryRequest::utilization,
              "Share of the device's free memory to plan with, and to fill with the cache; on the "
              "CPU it is that of the machine.",

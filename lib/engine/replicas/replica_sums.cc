@@ -57,11 +57,18 @@ void add(SchedulerStats& sum, const SchedulerStats& one) {
     add(sum.adapters, one.adapters);
 }
 
+void add(TierStats& sum, const TierStats& one) {
+    using T = TierStats;
+    add(sum, one,
+        {&T::blocks_held, &T::blocks_kept, &T::blocks_back, &T::blocks_dropped, &T::hit_tokens});
+}
+
 void add(CacheStats& sum, const CacheStats& one) {
     using B = BlockCounts;
     add(sum.blocks, one.blocks, {&B::total, &B::used, &B::cached, &B::free});
     sum.blocks.evictions += one.blocks.evictions;
     add(sum, one, {&CacheStats::queried_tokens, &CacheStats::hit_tokens});
+    add(sum.host_tier, one.host_tier);
 }
 
 void add(FaultCounts& sum, const FaultCounts& one) {

@@ -167,6 +167,17 @@ CacheFamilies::CacheFamilies(MetricsRegistry& registry)
     : blocks(registry.gauge("nvllm_kv_blocks",
                             "Key-value blocks: used by sequences, unused but cached, free.",
                             {kModel, "state"})),
+      tier_blocks(registry.gauge("nvllm_kv_tier_blocks",
+                                 "Cached blocks that lie in a tier behind the device.",
+                                 {kModel, "tier"})),
+      tier_moves(registry.counter("nvllm_kv_tier_moves_total",
+                                  "Cached blocks that a tier behind the device has kept, has "
+                                  "brought back, and has dropped for others.",
+                                  {kModel, "tier", "event"})),
+      tier_hit_tokens(registry.counter("nvllm_kv_tier_hit_tokens_total",
+                                       "Tokens found in a tier of the prefix cache and not on the "
+                                       "device.",
+                                       {kModel, "tier"})),
       cache_usage(registry.gauge("nvllm_kv_cache_usage_ratio",
                                  "Share of the key-value blocks that sequences use.", {kModel})),
       fragmentation(registry.gauge("nvllm_kv_fragmentation_ratio",

@@ -107,7 +107,10 @@ struct AdapterFamilies {
 struct CacheFamilies {
     explicit CacheFamilies(MetricsRegistry& registry);
 
-    GaugeFamily& blocks;  // state
+    GaugeFamily& blocks;             // state
+    GaugeFamily& tier_blocks;        // tier
+    CounterFamily& tier_moves;       // tier, event
+    CounterFamily& tier_hit_tokens;  // tier
     GaugeFamily& cache_usage;
     GaugeFamily& fragmentation;
     CounterFamily& evictions;

@@ -37,6 +37,20 @@ std::string sum_of(const std::vector<int32_t>& blocks) {
     return fmt::format("{}", total);
 }
 
+// A tier appears with the first block that it keeps.
+void show_tier(CacheFamilies& families, const std::string& model, const std::string& tier,
+               const TierStats& stats) {
+    if (stats.blocks_kept == 0) return;
+    const auto moved = [&](const char* event, int64_t count) {
+        families.tier_moves.with({model, tier, event}).raise_to(count_of(count));
+    };
+    families.tier_blocks.with({model, tier}).set(static_cast<double>(stats.blocks_held));
+    moved("kept", stats.blocks_kept);
+    moved("brought back", stats.blocks_back);
+    moved("dropped", stats.blocks_dropped);
+    families.tier_hit_tokens.with({model, tier}).raise_to(count_of(stats.hit_tokens));
+}
+
 }  // namespace
 
 const char* abort_cause_name(AbortCause cause) { return kAbortCauses[static_cast<size_t>(cause)]; }
@@ -229,6 +243,7 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     families_.blocks.with({name_, "used"}).set(cache.blocks.used);
     families_.blocks.with({name_, "cached"}).set(cache.blocks.cached);
     families_.blocks.with({name_, "free"}).set(cache.blocks.free);
+    show_tier(families_, name_, "host", cache.host_tier);
     raise(families_.queried_tokens, cache.queried_tokens);
     raise(families_.hit_tokens, cache.hit_tokens);
     raise(families_.evictions, cache.blocks.evictions);
@@ -296,6 +311,7 @@ void ModelMetrics::forget_engine() {
     for (const char* state : {"used", "cached", "free"}) {
         families_.blocks.with({name_, state}).forget();
     }
+    families_.tier_blocks.with({name_, "host"}).forget();
     for (size_t i = 0; i < num_replicas_; ++i) {
         for (GaugeFamily* family : {&families_.replica_up, &families_.replica_running,
                                     &families_.replica_waiting, &families_.replica_cache_usage}) {

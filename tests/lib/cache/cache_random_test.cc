@@ -52,7 +52,7 @@ TEST_CASE("random forks, swaps, moves and evictions keep every content right") {
 }
 
 TEST_CASE("contents that were evicted come back from host memory, whatever else is done") {
-    HostTierCounts seen;
+    TierStats seen;
     int64_t swapped = 0;
     for (const EvictionPolicy& policy : eviction_policies()) {
         for (const int32_t window : {0, 5}) {
@@ -71,7 +71,7 @@ TEST_CASE("contents that were evicted come back from host memory, whatever else 
                 CacheWorld world(config, static_cast<unsigned>(window * 10 + num_slots), 2);
                 world.run(4000);
                 CHECK(world.wrong == 0);
-                const HostTierCounts& counts = world.cache.parts().host_tier.counts();
+                const TierStats& counts = world.cache.parts().host_tier.stats();
                 seen.blocks_kept += counts.blocks_kept;
                 seen.blocks_back += counts.blocks_back;
                 seen.blocks_dropped += counts.blocks_dropped;

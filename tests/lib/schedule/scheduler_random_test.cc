@@ -386,7 +386,7 @@ struct Totals {
         adapters_placed += load.simulation.worker.adapters.num_placed;
         adapters_evicted += stats.adapters.evictions;
         hits += load.simulation.cache.stats().hit_tokens;
-        const HostTierCounts& kept = load.simulation.cache.parts().host_tier.counts();
+        const TierStats& kept = load.simulation.cache.parts().host_tier.stats();
         blocks_kept += kept.blocks_kept;
         blocks_back += kept.blocks_back;
     }
@@ -418,7 +418,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CHECK(load.simulation.all_well());
     const SchedulerStats stats = load.simulation.scheduler.stats();
     if (setting.mode == PreemptionMode::recompute) {
-        const HostTierCounts& kept = load.simulation.cache.parts().host_tier.counts();
+        const TierStats& kept = load.simulation.cache.parts().host_tier.stats();
         CHECK(load.simulation.worker.blocks_out <= kept.blocks_kept);
         CHECK(load.simulation.worker.blocks_in <= kept.blocks_back);
         CHECK(stats.swaps_out == 0);

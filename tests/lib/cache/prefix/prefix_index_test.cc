@@ -70,7 +70,10 @@ TEST_CASE("a listener knows the contents that some block holds") {
     index.move(0, 3, 1);
     index.remove(0, 1);
     CHECK(listener.keys == std::vector{key});
+    index.set_host_block(*node, 1, 5);
     index.remove(1, 0);
+    CHECK(listener.keys == std::vector{key});
+    index.set_host_block(*node, 1, kNoHostBlock);
     CHECK(listener.keys.empty());
     index.unpin(*node);
 }

@@ -55,7 +55,11 @@ TEST_CASE("an evicted block goes to host memory and comes back into another one"
     // Three blocks of the other one had to leave for them.
     CHECK(back.out.size() == 3);
     CHECK(matched(cache, tokens_from(100, 16)) == 12);
-    CHECK(cache.parts().host_tier.counts().blocks_back == 2);
+    const TierStats stats = cache.stats().host_tier;
+    CHECK(stats.blocks_back == 2);
+    CHECK(stats.hit_tokens == 8);
+    CHECK(stats.blocks_held == stats.blocks_kept);
+    CHECK(cache.detailed_stats().total.host_cached == stats.blocks_held);
 }
 
 TEST_CASE("a content that is in host memory already leaves the device without a copy") {
@@ -65,11 +69,11 @@ TEST_CASE("a content that is in host memory already leaves the device without a 
     pass(cache, tokens_from(100, 16));
     pass(cache, first);
     taken(cache);
-    const int64_t before = cache.parts().host_tier.counts().blocks_kept;
+    const int64_t before = cache.parts().host_tier.stats().blocks_kept;
     pass(cache, tokens_from(200, 16));
     CHECK(matched(cache, first) == 8);
     // Of the second one, of which one block was left.
-    CHECK(cache.parts().host_tier.counts().blocks_kept - before == 1);
+    CHECK(cache.parts().host_tier.stats().blocks_kept - before == 1);
 }
 
 TEST_CASE("the content used least recently gives way, and none that is about to come back") {

@@ -101,7 +101,8 @@ TEST_CASE("sequences of a placed adapter pass one that waits for a slot, but not
                        simulation.state(waits) == SequenceState::waiting;
          ++step) {
         if (simulation.scheduler.stats().num_waiting < 3) {
-            simulation.add(with_adapter(next++, 1, 4 + static_cast<int32_t>(next % 5)));
+            simulation.add(with_adapter(next, 1, 4 + static_cast<int32_t>(next % 5)));
+            ++next;
             ++passed;
         }
         simulation.step();

@@ -42,6 +42,11 @@ EngineStats some_stats() {
     stats.cache.blocks = {100, 40, 25, 35, 9};
     stats.cache.queried_tokens = 1000;
     stats.cache.hit_tokens = 250;
+    stats.cache.host_tier = {.blocks_held = 5,
+                             .blocks_kept = 9,
+                             .blocks_back = 4,
+                             .blocks_dropped = 3,
+                             .hit_tokens = 64};
     stats.fragmentation = 0.125;
     stats.faults = {.worker_restarts = 1, .nonfinite_rows = 1, .out_of_memory = 1};
     stats.seconds_since_heartbeat = 0.5;
@@ -123,6 +128,10 @@ TEST_CASE("one of everything") {
     CHECK(of("nvllm_replica_kv_cache_usage_ratio", "replica", "1") == 0.2);
     CHECK(of("nvllm_replica_prefix_cache_queried_tokens_total", "replica", "1") == 300.0);
     CHECK(of("nvllm_replica_prefix_cache_hit_tokens_total", "replica", "1") == 100.0);
+    CHECK(of("nvllm_kv_tier_blocks", "tier", "host") == 5.0);
+    CHECK(of("nvllm_kv_tier_hit_tokens_total", "tier", "host") == 64.0);
+    CHECK(read.value("nvllm_kv_tier_moves_total",
+                     {{"model_name", "demo"}, {"tier", "host"}, {"event", "brought back"}}) == 4.0);
     CHECK(of("vllm:num_requests_running", "engine", "0") == 3.0);
     CHECK(of("vllm:num_requests_waiting", "engine", "0") == 2.0);
     CHECK(of("vllm:kv_cache_usage_perc", "engine", "0") == 0.4);
