@@ -275,7 +275,6 @@ class Serving(FolderTest):
         self.assertEqual(server.process.wait(60), 64)
 
 
-@needs_shared("adapters")
 class Bundled(unittest.TestCase):
     """The demo model's adapters, beside what PEFT computes with them."""
 
@@ -292,6 +291,7 @@ class Bundled(unittest.TestCase):
         self.assertEqual({case["adapter"] for case in expected}, {"verse", "fields", None})
 
 
+@needs_shared("adapters")
 class SharedAdapters(unittest.TestCase):
     """Adapters and answers that PEFT made."""
 
