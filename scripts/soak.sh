@@ -5,7 +5,7 @@
 # (build/release/bin) has the programs and test_lib_server; the last three parts build what they
 # need: they are what scripts/check.sh leaves out or makes short.
 #
-#   scripts/soak.sh [rows] [slow] [rate] [egress] [mixed] [structured] [speculation] [adapters] [ranks] [sanitized] [threads] [fuzz]     all of them when none is named
+#   scripts/soak.sh [PART ...]     all of them when none is named; a part is a function below
 #
 # SOAK_MINUTES (30): of each of the three mixes. SOAK_SEED: theirs; a fresh one when not set, and printed.
 set -euo pipefail
@@ -14,7 +14,8 @@ cd "$(dirname "$0")/.."
 
 NVLLM_BIN=$(realpath "${NVLLM_BIN:-build/release/bin}")
 export NVLLM_BIN
-parts=${*:-rows slow rate egress mixed structured speculation adapters ranks sanitized threads fuzz}
+all_parts="rows slow rate egress mixed structured speculation adapters ranks kills sanitized threads fuzz"
+parts=${*:-$all_parts}
 minutes=${SOAK_MINUTES:-30}
 seed=${SOAK_SEED:-$(date +%s)}
 work=$(mktemp -d)
@@ -172,6 +173,12 @@ ranks() {
     NVLLM_TEST_KILLS=20 python3 -B tests/end_to_end/test_rank_recovery.py
 }
 
+# Programs that end while they write blocks of the prefix cache to files.
+kills() {
+    step "200 kills while files are written"
+    NVLLM_TEST_KILLS=200 python3 -B tests/end_to_end/test_prefix_cache_dir.py Folders.test_killed_while_it_writes
+}
+
 # Equal answers with proposed tokens under random settings, and 10,000 draws of each sampler setting.
 speculation() {
     step "proposed tokens, seed $seed"
@@ -205,8 +212,8 @@ fuzz() {
 }
 
 for part in $parts; do
-    case $part in
-        rows | slow | rate | egress | mixed | structured | speculation | sanitized | threads | fuzz) "$part" ;;
-        *) echo "no part '$part'; there are rows, slow, rate, egress, mixed, structured, speculation, sanitized, threads and fuzz" >&2; exit 64 ;;
+    case " $all_parts " in
+        *" $part "*) "$part" ;;
+        *) echo "no part '$part'; there are: $all_parts" >&2; exit 64 ;;
     esac
 done
