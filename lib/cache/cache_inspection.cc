@@ -126,6 +126,7 @@ DetailedCacheStats detailed_stats(const CacheParts& parts) {
     stats.compaction = parts.compactor.counts();
     stats.swap = parts.swapper.counts();
     stats.host_tier = parts.host_tier.stats();
+    stats.disk_tier = parts.disk_tier.stats();
     return stats;
 }
 

@@ -61,11 +61,11 @@ void check_cached_blocks(const CacheParts& parts, int32_t group) {
 }
 
 void check_host_blocks(const CacheParts& parts, Sequences sequences) {
-    std::vector<int32_t> held(parts.pools.size(), 0);
-    const auto hold = [&](int32_t group, HostBlockId block) {
-        NVLLM_CHECK(parts.swap_space.is_taken(group, block), "a held host block is free");
-        ++held[group];
-    };
+    std::vector<std::vector<int32_t>> held;  // references, by group and block
+    for (int32_t group = 0; group < parts.shape.num_groups(); ++group) {
+        held.emplace_back(static_cast<size_t>(parts.swap_space.num_total(group)));
+    }
+    const auto hold = [&](int32_t group, HostBlockId block) { ++held[group][block]; };
     for (const CacheSequence* sequence : sequences) {
         for (const auto& host : sequence->returning) hold(host.group, host.block);
         if (!sequence->swapped_out()) continue;
@@ -76,12 +76,16 @@ void check_host_blocks(const CacheParts& parts, Sequences sequences) {
     for (const PendingFree& pending : parts.deferred.host_blocks()) {
         hold(pending.group, pending.block);
     }
+    parts.disk_tier.visit_moves([&](const DiskMove& move) { hold(move.group, move.host_block); });
     for (int32_t group = 0; group < parts.shape.num_groups(); ++group) {
         parts.host_tier.visit(group, [&](const PrefixNode& node, HostBlockId block) {
             hold(group, block);
             NVLLM_CHECK(node.groups[group].host_block == block, "a content has another host block");
         });
-        NVLLM_CHECK(held[group] == parts.swap_space.num_used(group), "a host block has no owner");
+        for (HostBlockId block = 0; block < parts.swap_space.num_total(group); ++block) {
+            NVLLM_CHECK(held[group][block] == parts.swap_space.references(group, block),
+                        "a host block's references are not those of its owners");
+        }
     }
 }
 

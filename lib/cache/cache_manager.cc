@@ -51,21 +51,27 @@ double half_life(const CacheConfig& config) {
            std::ranges::max(config.groups, {}, &CacheGroupConfig::num_blocks).num_blocks;
 }
 
+HashKey hash_key(const CacheConfig& config) {
+    if (config.disk_store != nullptr) return config.disk_store->hash_key();
+    return config.hash_key.value_or(HashKey::random());
+}
+
 }  // namespace
 
 CacheManager::CacheManager(const CacheConfig& config)
     : shape_(checked(config).block_size, config.groups, config.enable_prefix_caching),
       pools_(make_pools(config)),
-      index_(config.block_size, sizes(config, &CacheGroupConfig::num_blocks),
-             config.hash_key.value_or(HashKey::random())),
+      index_(config.block_size, sizes(config, &CacheGroupConfig::num_blocks), hash_key(config)),
       ranking_(find_eviction(config.eviction), config.eviction_costs, half_life(config), shape_,
                pools_),
       hints_(index_, ranking_, config.enable_prefix_caching && ranking_.policy().uses_reuse_hints),
       swap_space_(sizes(config, &CacheGroupConfig::num_host_blocks)),
       host_tier_(config.keeps_evicted && config.enable_prefix_caching, index_, swap_space_,
                  shape_.num_groups()),
+      disk_tier_(config.enable_prefix_caching ? config.disk_store : nullptr, config.disk_blocks,
+                 shape_, index_, hints_, swap_space_, host_tier_),
       prefix_cache_(config.enable_prefix_caching, shape_, pools_, index_, ranking_, hints_,
-                    host_tier_),
+                    host_tier_, disk_tier_),
       tables_(shape_, pools_, prefix_cache_, host_tier_, deferred_),
       states_(shape_, pools_, prefix_cache_, tables_, config.checkpoint_interval),
       checkpoint_borders_(config.checkpoint_borders),
@@ -79,6 +85,7 @@ bool CacheManager::admit(SequenceBlocks& sequence, const PrefixMatch& match, int
                          int32_t largest_step, int32_t headroom) {
     if (!tables_.admit(sequence.state_, match, num_tokens, largest_step, headroom)) return false;
     hints_.clear(sequence.state_);
+    disk_tier_.end_reads(sequence.state_);
     prefix_cache_.count_query(num_tokens, match.num_tokens);
     return true;
 }
@@ -119,6 +126,8 @@ void CacheManager::free(SequenceBlocks& sequence) {
     }
     swapper_.free_host_blocks(state);
     hints_.clear(state);
+    disk_tier_.end_reads(state);
+    state.has_looked_on_disk = false;
     prefix_cache_.set_cached(state, nullptr, 0);
     state.num_shared = 0;
     state.num_positions = 0;
@@ -131,6 +140,7 @@ void CacheManager::discard(SequenceBlocks& sequence) {
 
 void CacheManager::clear() {
     plan_committed(deferred_.last_plan());
+    disk_tier_.forget_worker();
     host_tier_.clear();
     for (int32_t group = 0; group < num_groups(); ++group) {
         NVLLM_CHECK(pools_[group].num_used() == 0, "a sequence still holds blocks");
@@ -141,6 +151,7 @@ void CacheManager::clear() {
 
 CacheReset CacheManager::clear_unused() {
     CacheReset reset;
+    disk_tier_.clear();
     host_tier_.clear();
     for (int32_t group = 0; group < num_groups(); ++group) {
         reset.removed += pools_[group].num_cached();
@@ -165,7 +176,7 @@ BlockCounts CacheManager::counts(int32_t group) const { return block_counts(pool
 
 CacheStats CacheManager::stats() const {
     return {total_counts(pools_), prefix_cache_.num_queried_tokens(),
-            prefix_cache_.num_hit_tokens(), host_tier_.stats()};
+            prefix_cache_.num_hit_tokens(), host_tier_.stats(), disk_tier_.stats()};
 }
 
 DetailedCacheStats CacheManager::detailed_stats() const { return nvllm::detailed_stats(parts()); }
@@ -177,8 +188,9 @@ void CacheManager::check_integrity(std::span<const SequenceBlocks* const> sequen
 }
 
 CacheParts CacheManager::parts() const {
-    return {shape_,  pools_,         index_,      ranking_,   hints_,   prefix_cache_, deferred_,
-            tables_, copy_on_write_, swap_space_, host_tier_, swapper_, compactor_};
+    return {shape_,        pools_,     index_,   ranking_,       hints_,
+            prefix_cache_, deferred_,  tables_,  copy_on_write_, swap_space_,
+            host_tier_,    disk_tier_, swapper_, compactor_};
 }
 
 }  // namespace nvllm

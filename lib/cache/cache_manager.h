@@ -13,6 +13,7 @@
 //   CopyOnWrite      forks
 //   Swapper          sequences in host memory
 //   HostTier         contents of evicted blocks in host memory
+//   DiskTier         contents in files
 //   Compactor        moving blocks, resizing pools
 //
 // Copies are returned by the calls that need them and run before anything is computed. If they run
@@ -50,6 +51,9 @@ struct CacheConfig {
     EvictionCosts eviction_costs = {};
     // Contents of evicted blocks go to host blocks (HostTier).
     bool keeps_evicted = false;
+    // Contents go to files, through host blocks (DiskTier); null: none do. Its hash key is used.
+    std::shared_ptr<DiskStore> disk_store = nullptr;
+    std::vector<DiskBlock> disk_blocks = {};  // of each group
 };
 
 class CacheManager {
@@ -144,6 +148,15 @@ class CacheManager {
     void take_tier_moves(std::vector<SwapMove>& out, std::vector<SwapMove>& in) {
         host_tier_.take_moves(out, in);
     }
+    // What waits for files, and what goes to them.
+    DiskTier& disk_tier() { return disk_tier_; }
+    // Begins to read what only files have of the beginning of `tokens`.
+    bool begin_reads(SequenceBlocks& sequence, std::span<const int32_t> tokens) {
+        return disk_tier_.begin_reads(sequence.state_, tokens);
+    }
+    bool is_reading(const SequenceBlocks& sequence) const {
+        return disk_tier_.is_reading(sequence.state_);
+    }
     // Blocks that were evicted since are written to outside of plans.
     void cancel_keeps() { host_tier_.cancel_keeps(); }
 
@@ -217,6 +230,7 @@ class CacheManager {
     ReuseHints hints_;
     SwapSpace swap_space_;
     HostTier host_tier_;
+    DiskTier disk_tier_;
     PrefixCache prefix_cache_;
     DeferredFree deferred_;
     BlockTables tables_;

@@ -14,6 +14,7 @@
 #include "lib/cache/prefix/reuse_hints.h"
 #include "lib/cache/swap_space.h"
 #include "lib/cache/swapper.h"
+#include "lib/cache/tiers/disk_tier.h"
 #include "lib/cache/tiers/host_tier.h"
 
 namespace nvllm {
@@ -30,6 +31,7 @@ struct CacheParts {
     const CopyOnWrite& copy_on_write;
     const SwapSpace& swap_space;
     const HostTier& host_tier;
+    const DiskTier& disk_tier;
     const Swapper& swapper;
     const Compactor& compactor;
 };

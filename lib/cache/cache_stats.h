@@ -25,6 +25,7 @@ struct CacheStats {
     int64_t queried_tokens = 0;  // of admitted sequences, if prefix caching is on
     int64_t hit_tokens = 0;      // of those, found in the cache
     TierStats host_tier;
+    TierStats disk_tier;
 };
 
 // Blocks of a prefix cache that was reset.
@@ -62,6 +63,7 @@ struct DetailedCacheStats {
     CompactionCounts compaction;
     SwapCounts swap;
     TierStats host_tier;
+    TierStats disk_tier;
 };
 
 }  // namespace nvllm

@@ -75,7 +75,11 @@ struct CacheSequence {
     uint64_t last_plan = 0;             // the last plan that named the sequence
     ReuseHint hint;
     std::vector<SwappedTable> swapped;  // per group; empty unless swapped out
-    std::vector<HostBlock> returning;   // swapped in, by a plan that has no number yet
+    // Of DiskTier.
+    bool has_looked_on_disk = false;
+    uint64_t last_read = 0;            // that it waits for
+    int32_t num_blocks_read = 0;       // for it, until it is admitted
+    std::vector<HostBlock> returning;  // swapped in, by a plan that has no number yet
 };
 
 // Frees its blocks when it is destroyed. Changed by CacheManager only, which outlives it.

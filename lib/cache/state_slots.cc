@@ -66,8 +66,7 @@ bool StateSlots::wants_checkpoint(const CacheSequence& sequence, int32_t group,
 bool StateSlots::has_checkpoint(const CacheSequence& sequence, int32_t group,
                                 int32_t block_index) const {
     if (block_index + 1 == sequence.num_cached) {
-        return sequence.last_cached->groups[group].num_blocks > 0 ||
-               HostTier::holds(*sequence.last_cached, group);
+        return sequence.last_cached->is_held(group);
     }
     const auto& pending = sequence.checkpoints[group].pending;
     return !pending.empty() && pending.back().block_index == block_index;

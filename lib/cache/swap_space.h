@@ -1,5 +1,6 @@
-// Blocks in host memory (CPU blocks), a fixed number for each cache group, for sequences that are
-// swapped out. It counts blocks; the worker has the memory and copies. Not thread-safe.
+// Blocks in host memory (CPU blocks), a fixed number for each cache group: of sequences that are
+// swapped out, of contents of the prefix cache, and of copies to and from files. It counts blocks;
+// the worker has the memory and copies. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +33,23 @@ class SwapSpace {
     // No group needs to have any. REQUIRES: no size is negative.
     explicit SwapSpace(std::span<const int32_t> group_sizes);
 
-    // REQUIRES: a block of the group is free.
+    // With one reference. REQUIRES: a block of the group is free.
     HostBlockId take(int32_t group);
-    // REQUIRES: the block is taken.
+    // One reference more. REQUIRES: the block is taken.
+    void share(int32_t group, HostBlockId block);
+    // One reference less; without any the block is free. REQUIRES: the block is taken.
     void free(int32_t group, HostBlockId block);
 
     int32_t num_total(int32_t group) const {
-        return static_cast<int32_t>(groups_[group].taken.size());
+        return static_cast<int32_t>(groups_[group].references.size());
     }
     int32_t num_free(int32_t group) const {
         return static_cast<int32_t>(groups_[group].free.size());
     }
     int32_t num_used(int32_t group) const { return num_total(group) - num_free(group); }
-    bool is_taken(int32_t group, HostBlockId block) const { return groups_[group].taken[block]; }
+    int32_t references(int32_t group, HostBlockId block) const {
+        return groups_[group].references[block];
+    }
 
     // Throws internal when a block is free twice, or free and taken.
     void check_integrity() const;
@@ -52,7 +57,7 @@ class SwapSpace {
   private:
     struct Group {
         std::vector<HostBlockId> free;  // the next one last
-        std::vector<bool> taken;
+        std::vector<int32_t> references;
     };
     std::vector<Group> groups_;
 };

@@ -177,6 +177,10 @@ void KvStorage::move_slots(const Context& context, std::span<const SlotMove> mov
     }
 }
 
+std::byte* KvStorage::host_block(int32_t group, HostBlockId block) const {
+    return block_of(host_pools_.at(static_cast<size_t>(group)).mutable_view(), block);
+}
+
 uint64_t KvStorage::swap_out(const Context& context, std::span<const SwapMove> moves) {
     uint64_t bytes = 0;
     for (const SwapMove& move : moves) {

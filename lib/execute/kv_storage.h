@@ -49,6 +49,9 @@ class KvStorage {
     uint64_t swap_out(const Context& context, std::span<const SwapMove> moves);
     uint64_t swap_in(const Context& context, std::span<const SwapMove> moves);
 
+    // The memory of a host block, as the device's blocks lie. REQUIRES: it is of this storage.
+    std::byte* host_block(int32_t group, HostBlockId block) const;
+
     // Gives the memory of blocks from num_blocks[g] on back to the system; their content is lost.
     // It is taken again when they are written; a device keeps it. REQUIRES: at most as many as
     // were reserved.

@@ -120,10 +120,10 @@ template <typename Archive>
 void fields(Archive& archive, WorkerConfig& config) {
     auto& [block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
            activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts,
-           reports_expert_load, adapters] = config;
+           reports_expert_load, adapters, disk_folder] = config;
     archive(block_size, num_blocks, num_host_blocks, max_num_batched_tokens, max_num_seqs, kv_dtype,
             activations, batch_invariant, max_graph_rows, num_draft_states, most_drafts,
-            reports_expert_load, adapters);
+            reports_expert_load, adapters, disk_folder);
 }
 
 template <typename Archive>
@@ -226,11 +226,29 @@ void fields(Archive& archive, AdapterChange& change) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, DiskPlace& place) {
+    auto& [segment, offset] = place;
+    archive(segment, offset);
+}
+
+template <typename Archive>
+void fields(Archive& archive, DiskMove& move) {
+    auto& [number, group, host_block, place, seed] = move;
+    archive(number, group, host_block, place, seed);
+}
+
+template <typename Archive>
+void fields(Archive& archive, DiskEvent& event) {
+    auto& [is_read, number, succeeded] = event;
+    archive(is_read, number, succeeded);
+}
+
+template <typename Archive>
 void fields(Archive& archive, BatchPlan& plan) {
     auto& [number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
-           entries, extras, adapters, awaits_adapters] = plan;
+           entries, extras, adapters, disk_reads, disk_writes, awaits_disk, awaits_adapters] = plan;
     archive(number, removed, added, moves, table_changes, num_blocks, swaps_out, copies, swaps_in,
-            entries, extras, adapters, awaits_adapters);
+            entries, extras, adapters, disk_reads, disk_writes, awaits_disk, awaits_adapters);
 }
 
 template <typename Archive>
@@ -286,9 +304,9 @@ void fields(Archive& archive, AdapterEvent& event) {
 template <typename Archive>
 void fields(Archive& archive, StepResult& result) {
     auto& [plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, num_ranks, busy_ms,
-           rank_bytes, dropped_experts, expert_load, device, adapters] = result;
+           rank_bytes, dropped_experts, expert_load, device, adapters, disk] = result;
     archive(plan_number, sequences, extras, swapped_bytes, swap_ms, draft_ms, num_ranks, busy_ms,
-            rank_bytes, dropped_experts, expert_load, device, adapters);
+            rank_bytes, dropped_experts, expert_load, device, adapters, disk);
 }
 
 template <typename Archive>

@@ -37,6 +37,20 @@ std::vector<int32_t> all_blocks(const std::vector<CacheLayout>& groups, const Wo
     return num_blocks;
 }
 
+// Of a model on one rank.
+std::unique_ptr<BlockFiles> make_files(const std::vector<CacheLayout>& groups,
+                                       const WorkerConfig& config, const KvStorage& kv) {
+    if (config.disk_folder.empty()) return nullptr;
+    std::vector<BlockFileLayout> layouts;
+    for (const CacheLayout& group : groups) {
+        layouts.push_back(
+            block_file_layout(group, config.block_size, config.kv_dtype, whole_share(group)));
+    }
+    return std::make_unique<BlockFiles>(
+        config.disk_folder, std::move(layouts),
+        [&kv](int32_t group, HostBlockId block) { return kv.host_block(group, block); });
+}
+
 std::unique_ptr<AdapterStore> make_store(std::unique_ptr<const LoraTargets> targets,
                                          const WorkerConfig& config, const ComputeDevice& device) {
     if (targets == nullptr || config.adapters.max_loras == 0) return nullptr;
@@ -69,6 +83,9 @@ void move_blocks(const Context& context, const BatchPlan& plan, KvStorage& kv,
         std::chrono::steady_clock::now() - begin;
     result.swap_ms = passed.count();
 }
+
+// A process that watches over this one expects a step to end soon.
+constexpr std::chrono::milliseconds kLongestWait{20};
 
 // Extras are in the order of the entries.
 void add_next_drafts(StepInFlight& step) {
@@ -119,6 +136,7 @@ Worker::Worker(std::unique_ptr<Model> model, const WorkerConfig& config, ThreadP
       kv_(model_->kv_groups(), all_blocks(model_->kv_groups(), config, device),
           config.num_host_blocks, config.block_size, config.kv_dtype, device),
       adapters_(make_store(std::move(targets), config, device)),
+      files_(make_files(model_->kv_groups(), config, kv_)),
       sequences_(model_->kv_groups().size(), model_->original_context() > 0, can_sample_on(device),
                  adapters_.get()),
       runner_(*model_, config, max_logit_rows(config.max_num_seqs), device, adapters_.get()),
@@ -152,6 +170,7 @@ void Worker::reset() {
     sequences_.clear();
     if (states_) states_->clear();
     if (adapters_ != nullptr) adapters_->clear(stream_.stream());
+    if (files_ != nullptr) files_->clear();
 }
 
 Context Worker::make_context() {
@@ -194,6 +213,7 @@ void Worker::begin(const BatchPlan& plan) {
     StepResult& result = step.result;
     result.plan_number = plan.number;
     move_blocks(context, plan, kv_, drafts_, result);
+    if (files_ != nullptr) move_files(plan, result);
     prepare_adapters(plan, result);
     sequences_.update(plan);
     result.sequences.resize(plan.entries.size());
@@ -210,9 +230,14 @@ void Worker::begin(const BatchPlan& plan) {
     free_.pop_front();
 }
 
+// The copies that fill host blocks, or read them, have ended: the stream was waited for.
+void Worker::move_files(const BatchPlan& plan, StepResult& result) {
+    files_->add(plan.disk_reads, plan.disk_writes);
+    result.disk =
+        files_->take_events(plan.awaits_disk ? kLongestWait : std::chrono::milliseconds());
+}
+
 void Worker::prepare_adapters(const BatchPlan& plan, StepResult& result) {
-    // A process that watches over this one expects a step to end soon.
-    constexpr std::chrono::milliseconds kLongestWait{20};
     if (adapters_ == nullptr) return;
     adapters_->begin(plan.adapters, stream_.stream());
     for (const AddedSequence& added : plan.added) {

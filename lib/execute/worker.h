@@ -22,6 +22,7 @@
 #include "lib/execute/ranks/expert_use.h"
 #include "lib/execute/step_in_flight.h"
 #include "lib/execute/step_logits.h"
+#include "lib/execute/tiers/block_files.h"
 #include "lib/execute/worker_config.h"
 #include "lib/execute/worker_sequences.h"
 #include "lib/model/model.h"
@@ -100,6 +101,7 @@ class Worker {
                        std::span<const int32_t> rows);
     // What the plan says of adapters; those of its new sequences are there afterwards.
     void prepare_adapters(const BatchPlan& plan, StepResult& result);
+    void move_files(const BatchPlan& plan, StepResult& result);
     void compute(const Context& context, const BatchPlan& plan, const PlanExtras& extras,
                  StepInFlight& step);
 
@@ -115,6 +117,7 @@ class Worker {
     size_t num_growths_ = 0;     // of scratch, when a step was begun last
     KvStorage kv_;
     std::unique_ptr<AdapterStore> adapters_;  // null: there are none
+    std::unique_ptr<BlockFiles> files_;       // null: there is no disk tier
     WorkerSequences sequences_;
     ModelRunner runner_;
     HostRows host_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kernels/types.h"
@@ -31,6 +32,7 @@ struct WorkerConfig {
     int32_t most_drafts = 0;
     bool reports_expert_load = false;  // StepResult::expert_load
     AdapterLimits adapters = {};
+    std::string disk_folder = {};  // of DiskStore, with the segments; empty: none
 };
 
 }  // namespace nvllm

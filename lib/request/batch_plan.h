@@ -13,6 +13,7 @@
 
 #include "lib/cache/compaction.h"
 #include "lib/cache/swap_space.h"
+#include "lib/cache/tiers/disk_move.h"
 #include "lib/request/adapter.h"
 #include "lib/request/draft_tokens.h"
 #include "lib/request/request.h"
@@ -101,6 +102,12 @@ struct BatchPlan {
     // Begun, in this order, before anything is computed. An adapter is placed before a sequence
     // that has it is added, or has failed.
     std::vector<AdapterChange> adapters;
+    // Begun after the copies above, beside what is computed: blocks are read from files into host
+    // blocks, and written from there.
+    std::vector<DiskMove> disk_reads;
+    std::vector<DiskMove> disk_writes;
+    // There is nothing to compute before one of these has ended: the worker waits, for a while.
+    bool awaits_disk = false;
     // There is nothing to compute before an adapter is loaded or placed: the worker waits for one,
     // for a while.
     bool awaits_adapters = false;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/cache/tiers/disk_move.h"
 #include "lib/request/adapter.h"
 #include "lib/request/draft_tokens.h"
 #include "lib/request/expert_load.h"
@@ -79,6 +80,7 @@ struct StepResult {
     std::vector<ExpertLoad> expert_load = {};  // where it is asked for; of each block a row
     DeviceCounts device = {};
     std::vector<AdapterEvent> adapters = {};  // since the last result
+    std::vector<DiskEvent> disk = {};         // alike
 };
 
 // What becomes of a sequence after a step: judged by ids and lengths (schedule), then by text

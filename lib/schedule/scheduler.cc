@@ -157,6 +157,7 @@ std::vector<SequenceId> Scheduler::commit(const StepResult& result,
     PlanInFlight plan = plans_.take_oldest();
     context_.cache.plan_committed(plan.number);
     context_.adapters.take(result.adapters);
+    context_.cache.disk_tier().take_events(result.disk);
     if (!plan.drafts.empty()) drafts_.roll_back(plan, result, decisions);
     for (size_t i = 0; i < plan.entries.size(); ++i) {
         advance(plan.entries[i], result.sequences[i], decisions[i]);

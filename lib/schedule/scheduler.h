@@ -125,7 +125,9 @@ class Scheduler {
     void retire_adapter(int32_t adapter) { context_.adapters.retire(adapter); }
 
     // Whether a sequence runs or waits that is not paused for its client.
-    bool has_work() const { return backpressure_.has_work(); }
+    bool has_work() const {
+        return backpressure_.has_work() || context_.cache.disk_tier().has_work();
+    }
     // Plans not committed.
     int32_t num_in_flight() const { return plans_.size(); }
     // Null if unknown.

@@ -135,6 +135,8 @@ const char* wait_reason_name(WaitReason reason) {
             return "remote_blocks";
         case WaitReason::behind_another:
             return "behind_another";
+        case WaitReason::disk_blocks:
+            return "disk_blocks";
         case WaitReason::adapter:
             return "adapter";
     }
@@ -188,6 +190,7 @@ class WaitExplanation {
     WaitReason reason(size_t index, const ScheduledSequence& scheduled, SequenceSnapshot& row) {
         if (scheduled.request->is_paused_for_client) return WaitReason::slow_client;
         if (!context_.adapters.may_run(scheduled)) return WaitReason::adapter;
+        if (context_.cache.is_reading(scheduled.cache)) return WaitReason::disk_blocks;
         if (scheduled.sequence.state == SequenceState::paused) return WaitReason::paused;
         if (scheduled.lease_end_s) return WaitReason::remote_blocks;
         if (!is_ready(scheduled, context_)) return WaitReason::other_sequence;

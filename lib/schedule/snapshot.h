@@ -51,6 +51,7 @@ enum class WaitReason : uint8_t {
     remote_blocks,   // a remote source fills its blocks
     behind_another,  // an earlier sequence waits for blocks
     adapter,         // its adapter is not in a slot
+    disk_blocks,     // what it begins with is read from files
 };
 const char* wait_reason_name(WaitReason reason);
 const char* block_state_name(BlockState state);

@@ -137,6 +137,7 @@ void fields(Archive& archive, DetailedCacheStats& stats) {
     archive("compaction", stats.compaction);
     archive("swap", stats.swap);
     archive("host_tier", stats.host_tier);
+    archive("disk_tier", stats.disk_tier);
 }
 
 template <typename Archive>

@@ -15,8 +15,7 @@ PrefixCache::Reach PrefixCache::reach(const PrefixNode& node, int32_t block,
                                       std::vector<int32_t>& run_start) const {
     Reach reach;
     for (int32_t group = 0; group < shape_.num_groups(); ++group) {
-        const bool is_held = node.groups[group].num_blocks > 0 || HostTier::holds(node, group);
-        if (!is_held) run_start[group] = block + 1;
+        if (!node.is_held(group)) run_start[group] = block + 1;
         const int32_t next = (block + 1) * shape_.block_size();
         bool& reaches = shape_.is_state(group) ? reach.states : reach.blocks;
         reaches = reaches && run_start[group] <= shape_.first_block_read(group, next);
@@ -101,6 +100,7 @@ void PrefixCache::insert(PrefixNode& node, int32_t group, BlockId block) {
         ++num_duplicates_freed_;
     }
     if (node.parent != nullptr) ranking_.rerank(*node.parent, group);
+    disk_.add(node, group);
 }
 
 void PrefixCache::remove(int32_t group, BlockId block) {
@@ -133,6 +133,7 @@ void PrefixCache::remove_own(const CacheSequence& sequence) {
                 if (index_.contains(group, block)) remove_and_forget(group, block);
             }
             host_.forget(*nodes[i], group);
+            disk_.forget(*nodes[i], group);
         }
     }
 }

@@ -15,6 +15,7 @@
 #include "lib/cache/prefix/prefix_index.h"
 #include "lib/cache/prefix/reuse_hints.h"
 #include "lib/cache/sequence_blocks.h"
+#include "lib/cache/tiers/disk_tier.h"
 #include "lib/cache/tiers/host_tier.h"
 
 namespace nvllm {
@@ -31,14 +32,16 @@ class PrefixCache {
   public:
     // Not `enabled`: nothing is inserted and nothing found; blocks are only allocated and freed.
     PrefixCache(bool enabled, const CacheShape& shape, std::vector<BlockPool>& pools,
-                PrefixIndex& index, EvictionRanking& ranking, ReuseHints& hints, HostTier& host)
+                PrefixIndex& index, EvictionRanking& ranking, ReuseHints& hints, HostTier& host,
+                DiskTier& disk)
         : enabled_(enabled),
           shape_(shape),
           pools_(pools),
           index_(index),
           ranking_(ranking),
           hints_(hints),
-          host_(host) {}
+          host_(host),
+          disk_(disk) {}
 
     bool enabled() const { return enabled_; }
     // Blocks freed because another one holds the same content.
@@ -121,6 +124,7 @@ class PrefixCache {
     EvictionRanking& ranking_;
     ReuseHints& hints_;
     HostTier& host_;
+    DiskTier& disk_;
     int64_t num_duplicates_freed_ = 0;
     int64_t num_queried_tokens_ = 0;
     int64_t num_hit_tokens_ = 0;

@@ -61,6 +61,12 @@ struct PrefixNode {
     int64_t last_use = 0;      // tick
     double recent_uses = 1.0;  // decays, see BlockUse
     int32_t num_expected = 0;  // waiting sequences that will ask for it
+
+    bool has_host_block(int32_t group) const { return groups[group].host_block != kNoHostBlock; }
+    // Whether a block of the group has the content, on the device or in host memory.
+    bool is_held(int32_t group) const {
+        return groups[group].num_blocks > 0 || has_host_block(group);
+    }
 };
 
 class PrefixIndex {

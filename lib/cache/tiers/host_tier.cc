@@ -17,7 +17,7 @@ HostTier::HostTier(bool enabled, PrefixIndex& index, SwapSpace& space, int32_t n
 
 void HostTier::keep(PrefixNode& node, int32_t group, BlockId block) {
     if (!enabled_) return;
-    if (holds(node, group)) return touch(group, node.groups[group].host_block);
+    if (node.has_host_block(group)) return touch(group, node.groups[group].host_block);
     if (node.groups[group].num_blocks > 1) return;
     if (space_.num_free(group) == 0 && !drop_oldest(group)) return;
     const HostBlockId host = space_.take(group);
@@ -49,9 +49,39 @@ void HostTier::retarget(int32_t group, BlockId block) {
 }
 
 void HostTier::forget(const PrefixNode& node, int32_t group) {
-    if (!holds(node, group)) return;
+    if (!node.has_host_block(group)) return;
     const Order::iterator held = groups_[group].places[node.groups[group].host_block];
     if (!held->is_reserved) drop(group, held);
+}
+
+std::optional<HostBlockId> HostTier::stage(PrefixNode& node, int32_t group) {
+    Group& held = groups_[group];
+    if (!node.has_host_block(group)) {
+        const auto block = PrefixIndex::block(node, group);
+        if (!block) return std::nullopt;
+        if (space_.num_free(group) == 0 && !drop_oldest(group)) return std::nullopt;
+        const HostBlockId host = space_.take(group);
+        held.places[host] = held.order.insert(held.order.begin(), {&node, host});
+        index_.set_host_block(node, group, host);
+        out_.push_back({group, *block, host, 0});
+    }
+    const HostBlockId host = node.groups[group].host_block;
+    space_.share(group, host);
+    return host;
+}
+
+void HostTier::add(PrefixNode& node, int32_t group, HostBlockId block) {
+    if (node.has_host_block(group)) return;
+    Group& held = groups_[group];
+    space_.share(group, block);
+    held.places[block] = held.order.insert(held.order.end(), {&node, block});
+    index_.set_host_block(node, group, block);
+}
+
+int32_t HostTier::num_available(int32_t group) const {
+    const auto num_kept = std::ranges::count_if(
+        groups_[group].order, [&](const Held& held) { return may_drop(group, held); });
+    return space_.num_free(group) + static_cast<int32_t>(num_kept);
 }
 
 bool HostTier::make_room(int32_t group, int32_t count) {
@@ -96,9 +126,15 @@ void HostTier::touch(int32_t group, HostBlockId block) {
     order.splice(order.end(), order, groups_[group].places[block]);
 }
 
+// To drop a content whose block others use makes no room.
+bool HostTier::may_drop(int32_t group, const Held& held) const {
+    return !held.is_reserved && space_.references(group, held.block) == 1;
+}
+
 bool HostTier::drop_oldest(int32_t group) {
     Order& order = groups_[group].order;
-    const auto oldest = std::ranges::find(order, false, &Held::is_reserved);
+    const auto oldest =
+        std::ranges::find_if(order, [&](const Held& held) { return may_drop(group, held); });
     if (oldest == order.end()) return false;
     drop(group, oldest);
     ++counts_.blocks_dropped;

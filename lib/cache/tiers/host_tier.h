@@ -6,12 +6,16 @@
 // host blocks are needed. The host blocks are SwapSpace's, where sequences that are swapped out
 // come first.
 //
+// The disk tier passes through host blocks: to one that it reads or writes it has a reference, so
+// that the block stays taken even where its content is given up before.
+//
 // Copies are collected here. The next plan carries them out, all copies to the host before any
 // other of its copies, and all copies from there after them. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,11 +32,6 @@ class HostTier {
     HostTier(const HostTier&) = delete;
     HostTier& operator=(const HostTier&) = delete;
 
-    bool enabled() const { return enabled_; }
-    static bool holds(const PrefixNode& node, int32_t group) {
-        return node.groups[group].host_block != kNoHostBlock;
-    }
-
     // The block, which the index still has, is evicted: its content is copied to a host block if
     // there is one, and if no other device block holds it.
     void keep(PrefixNode& node, int32_t group, BlockId block);
@@ -45,6 +44,16 @@ class HostTier {
 
     // The content may be wrong.
     void forget(const PrefixNode& node, int32_t group);
+
+    // A host block with the content, and a reference to it for the caller; the content is copied
+    // there where it is in none yet, and is the next one to be dropped. Nothing: there is no room,
+    // or no block has the content.
+    std::optional<HostBlockId> stage(PrefixNode& node, int32_t group);
+    // What the block holds is the content now, unless another one holds it. REQUIRES: the caller
+    // has a reference, and keeps it.
+    void add(PrefixNode& node, int32_t group, HostBlockId block);
+    // Free blocks, and those that can be made free; O(contents).
+    int32_t num_available(int32_t group) const;
 
     // Makes so many host blocks of the group free; false if that cannot be.
     bool make_room(int32_t group, int32_t count);
@@ -82,6 +91,7 @@ class HostTier {
         std::vector<Order::iterator> places;  // of each host block; the end: it holds none
     };
 
+    bool may_drop(int32_t group, const Held& held) const;
     void touch(int32_t group, HostBlockId block);
     bool drop_oldest(int32_t group);
     void drop(int32_t group, Order::iterator held);

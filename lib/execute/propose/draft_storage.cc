@@ -131,6 +131,10 @@ void DraftStorage::count_moves(const BatchPlan& plan) {
         filled_[static_cast<size_t>(move.device_block)] =
             host_filled_[static_cast<size_t>(move.host_block)];
     }
+    // Files have the target's keys and values alone.
+    for (const DiskMove& move : plan.disk_reads) {
+        if (is_counted(move.group)) host_filled_[static_cast<size_t>(move.host_block)] = 0;
+    }
     for (const PlanEntry& entry : plan.entries) {
         if (entry.new_blocks.empty()) continue;
         for (const int32_t block : entry.new_blocks[*counted_group_]) {

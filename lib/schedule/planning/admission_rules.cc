@@ -10,6 +10,7 @@ bool is_ready(const ScheduledSequence& scheduled, const SchedulingContext& conte
     const ScheduledRequest& request = *scheduled.request;
     if (scheduled.lease_end_s || request.is_paused_for_client) return false;
     if (!context.adapters.may_run(scheduled)) return false;
+    if (cache.is_reading(scheduled.cache) && context.now_s < scheduled.reads_until_s) return false;
     if (request.beams != nullptr) return true;
     if (!cache.parts().prefix_cache.enabled() || request.prompt_computed) return true;
     // A prompt that fills no block leaves nothing to share.

@@ -4,10 +4,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/schedule/planning/admission_rules.h"
 #include "lib/schedule/planning/answer_masks.h"
 #include "lib/schedule/planning/checkpoints.h"
 
 namespace nvllm {
+namespace {
+
+// Of the waiting sequences, those for which files are read.
+constexpr size_t kMostLookedAt = 32;
+// Blocks that a plan begins to write: each is copied to host memory before the step.
+constexpr int32_t kWritesBesideSteps = 8;
+constexpr int32_t kWritesAlone = 64;
+// A sequence waits no longer for a disk that does not answer.
+constexpr double kLongestReadS = 5.0;
+
+}  // namespace
 
 bool BatchComposer::may_plan() const {
     const SchedulerConfig& config = context_.config;
@@ -17,16 +29,35 @@ bool BatchComposer::may_plan() const {
 
 std::optional<BatchPlan> BatchComposer::compose(int32_t token_budget, const PlanLimits& limits) {
     context_.adapters.plan(waiting_, running_, plans_, update_.adapters);
+    DiskTier& disk = context_.cache.disk_tier();
+    disk.begin_plan(context_.now_s);
+    if (disk.enabled()) begin_reads();
     PlanBuilder builder = begin_plan(token_budget, limits);
     // A limit that leaves nothing to plan does not hold.
     if (builder.entries.empty() && limits != PlanLimits{}) builder = begin_plan(token_budget, {});
+    disk.plan_writes(builder.entries.empty() ? kWritesAlone : kWritesBesideSteps);
     if (builder.entries.empty()) {
         builder.plan.awaits_adapters = plans_.empty() && context_.adapters.awaits();
-        if (!builder.plan.awaits_adapters && !update_.has_moves()) return std::nullopt;
+        builder.plan.awaits_disk = plans_.empty() && disk.has_moves();
+        if (!builder.plan.awaits_adapters && !builder.plan.awaits_disk && !update_.has_moves()) {
+            return std::nullopt;
+        }
     }
     parts_.drafts.add_drafts(builder);
     add_token_masks(builder);
     return finalize(builder);
+}
+
+void BatchComposer::begin_reads() {
+    for (size_t i = 0; i < std::min(waiting_.size(), kMostLookedAt); ++i) {
+        ScheduledSequence& scheduled = waiting_[i];
+        if (scheduled.sequence.state != SequenceState::waiting || !may_skip_prompt(scheduled) ||
+            !is_ready(scheduled, context_)) {
+            continue;
+        }
+        if (!context_.cache.begin_reads(scheduled.cache, scheduled.sequence.token_ids)) return;
+        scheduled.reads_until_s = context_.now_s + kLongestReadS;
+    }
 }
 
 PlanBuilder BatchComposer::begin_plan(int32_t token_budget, const PlanLimits& limits) {
@@ -95,6 +126,7 @@ BatchPlan BatchComposer::finalize(PlanBuilder& builder) {
     builder.plan.number = plans_.next_number();
     update_.move_into(builder.plan);
     context_.cache.take_tier_moves(builder.plan.swaps_out, builder.plan.swaps_in);
+    context_.cache.disk_tier().take_moves(builder.plan.disk_reads, builder.plan.disk_writes);
     count(builder);
     PlanInFlight& plan = plans_.add({.number = builder.plan.number,
                                      .entries = std::move(builder.entries),

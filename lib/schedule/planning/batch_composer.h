@@ -52,6 +52,8 @@ class BatchComposer {
     bool budget_was_spent() const { return budget_was_spent_; }
 
   private:
+    // What only files have of the prompts of waiting sequences is to come.
+    void begin_reads();
     PlanBuilder begin_plan(int32_t token_budget, const PlanLimits& limits);
     void plan_running(PlanBuilder& builder);
     void plan_sequence(PlanBuilder& builder, ScheduledSequence& scheduled);

@@ -68,6 +68,7 @@ struct ScheduledSequence {
     int32_t num_computed_before = 0;  // at the last preemption; computed again after it
     // Until then a remote source fills its blocks.
     std::optional<double> lease_end_s;
+    double reads_until_s = 0.0;  // it waits for reads of files no longer
     PendingDrafts drafts;
     DraftHistory draft_history = {};
     // Stands at the committed tokens; null: the request is held to nothing.

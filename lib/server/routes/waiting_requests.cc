@@ -99,6 +99,8 @@ std::string WaitingRequests::describe(const Snapshot& snapshot, const SequenceSn
             return "a remote source fills its blocks";
         case WaitReason::behind_another:
             return "an earlier request waits for blocks";
+        case WaitReason::disk_blocks:
+            return "what its prompt begins with is read from files";
         case WaitReason::adapter:
             return fmt::format("adapter {} is not in one of the slots", sequence.adapter);
     }

@@ -19,7 +19,8 @@ struct PartsFixture {
           hints(index, ranking, find_eviction(policy).uses_reuse_hints),
           space(std::vector<int32_t>(groups.size(), 0)),
           host(false, index, space, shape.num_groups()),
-          prefix_cache(true, shape, pools, index, ranking, hints, host),
+          disk(nullptr, {}, shape, index, hints, space, host),
+          prefix_cache(true, shape, pools, index, ranking, hints, host, disk),
           tables(shape, pools, prefix_cache, host, deferred) {}
 
     static std::vector<BlockPool> make_pools(const std::vector<CacheGroupConfig>& groups,
@@ -60,6 +61,7 @@ struct PartsFixture {
     ReuseHints hints;
     SwapSpace space;
     HostTier host;
+    DiskTier disk;
     PrefixCache prefix_cache;
     DeferredFree deferred;
     BlockTables tables;

@@ -19,6 +19,7 @@
 #include "lib/request/step_result.h"
 #include "tests/lib/cache/kv_slots.h"
 #include "tests/lib/schedule/fake_adapters.h"
+#include "tests/lib/schedule/fake_files.h"
 
 namespace nvllm {
 
@@ -71,7 +72,7 @@ inline std::vector<TokenLogprob> expected_candidates(uint64_t digest, int32_t co
 class FakeWorker {
   public:
     FakeWorker(const CacheConfig& cache, TokenRule rule)
-        : block_size_(cache.block_size), rule_(rule) {
+        : files(cache), block_size_(cache.block_size), rule_(rule) {
         for (const CacheGroupConfig& group : cache.groups) {
             is_state_.push_back(group.kind == CacheGroupKind::state);
             slots_.emplace_back(group.num_blocks, cache.block_size, group.window);
@@ -83,6 +84,7 @@ class FakeWorker {
         wrong += last_plan_ != 0 && plan.number != last_plan_ + 1;
         last_plan_ = plan.number;
         move_blocks(plan);
+        const std::vector<DiskEvent> disk = files.step(plan, host_slots_);
         std::set<int32_t> in_use;
         for (const Named& named : uncommitted_) {
             in_use.insert(named.adapters.begin(), named.adapters.end());
@@ -97,6 +99,7 @@ class FakeWorker {
         for (const AddedSequence& added : plan.added) add(added, plan);
         StepResult result{.plan_number = plan.number, .sequences = {}};
         result.adapters = events;
+        result.disk = disk;
         std::set<SequenceId> seen;
         Named named{plan.number, std::vector<std::set<BlockId>>(slots_.size()), {}};
         auto extras = plan.extras.begin();
@@ -125,6 +128,7 @@ class FakeWorker {
         known_.clear();
         uncommitted_.clear();
         adapters.restart();
+        files.restart();
         for (KvSlots& group : slots_) group.lose_everything();
         for (KvSlots& group : host_slots_) group.lose_everything();
     }
@@ -153,6 +157,7 @@ class FakeWorker {
     std::function<DraftTokens(std::span<const int32_t>, int32_t)> propose;
 
     FakeAdapters adapters;
+    FakeFiles files;
 
     int64_t wrong = 0;  // broken promises of plans
     int64_t drafts_accepted = 0;

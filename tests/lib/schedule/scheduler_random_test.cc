@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/schedule/snapshot.h"
+#include "tests/lib/quantize/folder.h"
 #include "tests/lib/schedule/random_drafts.h"
 #include "tests/lib/schedule/simulation.h"
 
@@ -66,24 +67,26 @@ struct Setting {
     Drafts drafts = Drafts::none;
     int32_t max_loras = 0;  // of three times as many adapters; 0: there are none
     bool keeps_evicted = false;
+    bool has_disk = false;
 };
 
 struct RandomLoad {
     RandomLoad(const Setting& setting, unsigned seed)
         : random(seed),
           proposer(TokenRule{}, seed, 4, 30),
-          simulation(scheduler_config(setting), cache_config(setting), TokenRule{},
+          simulation(scheduler_config(setting), cache_config(setting, folder), TokenRule{},
                      setting.drafts == Drafts::of_proposer ? &proposer : nullptr) {
         if (setting.drafts == Drafts::of_worker) {
             simulation.worker.propose = [this](std::span<const int32_t> tokens, int32_t index) {
                 return proposer.draft(tokens, index);
             };
         }
+        simulation.worker.files.failures = seed % 2 == 0 ? 9 : 0;
         max_loras = setting.max_loras;
         simulation.worker.adapters.limits = {max_loras, max_loras + 1};
         simulation.worker.adapters.delays = {0, 2, 0, 1, 4};
-        // Others pass a sequence that waits for its adapter.
-        has_limited = max_loras > 0;
+        // Others pass a sequence that waits for its adapter, or for files.
+        has_limited = max_loras > 0 || setting.has_disk;
         for (const SchedulingPolicy& row : scheduling_policies()) {
             if (row.name == setting.policy) policy = &row;
         }
@@ -114,16 +117,21 @@ struct RandomLoad {
         config.block_bytes.assign(setting.layout.groups.size(), uint64_t{3} << 20);
         return config;
     }
-    static CacheConfig cache_config(const Setting& setting) {
+    static CacheConfig cache_config(const Setting& setting, const test::Folder& folder) {
         std::vector<CacheGroupConfig> groups = setting.layout.groups;
         // Not enough for all that may be swapped out at once.
         for (CacheGroupConfig& group : groups) group.num_host_blocks = 20;
-        return {.block_size = kBlockSize,
-                .groups = groups,
-                .enable_prefix_caching = setting.layout.prefix_caching,
-                .hash_key = HashKey{1, 2},
-                .eviction = setting.eviction,
-                .keeps_evicted = setting.keeps_evicted};
+        CacheConfig config{.block_size = kBlockSize,
+                           .groups = groups,
+                           .enable_prefix_caching = setting.layout.prefix_caching,
+                           .hash_key = HashKey{1, 2},
+                           .eviction = setting.eviction,
+                           .keeps_evicted = setting.keeps_evicted || setting.has_disk};
+        if (!setting.has_disk) return config;
+        config.disk_store = std::make_shared<DiskStore>(
+            DiskStoreConfig{folder.path(), "random", uint64_t{64} << 20});
+        config.disk_blocks.assign(groups.size(), {4096, 64});
+        return config;
     }
 
     int draw(int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); }
@@ -341,6 +349,7 @@ struct RandomLoad {
 
     std::mt19937 random;
     RandomDrafts proposer;
+    test::Folder folder;
     Simulation simulation;
     const SchedulingPolicy* policy = nullptr;
     int32_t max_loras = 0;
@@ -365,6 +374,7 @@ struct Totals {
     int64_t drafts_accepted = 0, drafts_rejected = 0;
     int64_t adapters_placed = 0, adapters_evicted = 0;
     int64_t blocks_kept = 0, blocks_back = 0;
+    int64_t blocks_written = 0, blocks_read = 0;
 
     void add(const RandomLoad& load) {
         const SchedulerStats stats = load.simulation.scheduler.stats();
@@ -389,6 +399,8 @@ struct Totals {
         const TierStats& kept = load.simulation.cache.parts().host_tier.stats();
         blocks_kept += kept.blocks_kept;
         blocks_back += kept.blocks_back;
+        blocks_written += load.simulation.worker.files.num_written;
+        blocks_read += load.simulation.worker.files.num_read;
     }
 };
 
@@ -407,6 +419,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     CAPTURE(static_cast<int>(setting.drafts));
     CAPTURE(setting.max_loras);
     CAPTURE(setting.keeps_evicted);
+    CAPTURE(setting.has_disk);
     RandomLoad load(setting, seed);
     load.run(num_steps);
     CHECK(load.wrong == 0);
@@ -419,7 +432,7 @@ void check(const Setting& setting, unsigned seed, int num_steps, Totals& totals)
     const SchedulerStats stats = load.simulation.scheduler.stats();
     if (setting.mode == PreemptionMode::recompute) {
         const TierStats& kept = load.simulation.cache.parts().host_tier.stats();
-        CHECK(load.simulation.worker.blocks_out <= kept.blocks_kept);
+        if (!setting.has_disk) CHECK(load.simulation.worker.blocks_out <= kept.blocks_kept);
         CHECK(load.simulation.worker.blocks_in <= kept.blocks_back);
         CHECK(stats.swaps_out == 0);
     }
@@ -444,7 +457,8 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
                                           seed / 3 % 2 == 0,
                                           static_cast<Drafts>(seed / 6 % 3),
                                           seed % 4 == 3 ? 2 : 0,
-                                          seed % 5 < 2};
+                                          seed % 5 < 2,
+                                          seed % 7 < 2};
                     check(setting, seed, 3000, totals);
                 }
             }
@@ -459,7 +473,10 @@ TEST_CASE("random loads: every sequence ends as it would alone, and no promise i
             totals.remote_expiries, " in vain, ", totals.drafts_accepted, " drafts accepted, ",
             totals.drafts_rejected, " rejected, ", totals.adapters_placed, " adapters placed, ",
             totals.adapters_evicted, " evicted, ", totals.blocks_kept,
-            " cached blocks kept in host memory, ", totals.blocks_back, " back");
+            " cached blocks kept in host memory, ", totals.blocks_back, " back, ",
+            totals.blocks_written, " written to files, ", totals.blocks_read, " read");
+    CHECK(totals.blocks_written > 1000);
+    CHECK(totals.blocks_read > 300);
     CHECK(totals.blocks_kept > 1000);
     CHECK(totals.blocks_back > 300);
     CHECK(totals.adapters_placed > 1000);

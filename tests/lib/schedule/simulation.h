@@ -74,7 +74,7 @@ struct Simulation {
         wrong += plan->num_tokens() > config.max_num_batched_tokens;
         wrong += static_cast<int32_t>(plan->entries.size()) > config.max_num_seqs;
         wrong += plan->entries.empty() && plan->moves.empty() && plan->num_blocks.empty() &&
-                 plan->adapters.empty() && !plan->awaits_adapters;
+                 plan->adapters.empty() && !plan->awaits_adapters && !plan->awaits_disk;
         if (config.enable_chunked_prefill) {
             for (const PlanEntry& entry : plan->entries)
                 wrong += entry.count > config.largest_step();
