@@ -106,6 +106,8 @@ struct KvCacheOptions {
     // Sizes and groups: from the memory plan. Few tokens are computed again where a state is kept
     // every 128, and a copy of one costs little beside so many steps.
     CacheConfig cache = {.checkpoint_interval = 128};
+    std::string prefix_cache_dir;  // where blocks outlive the process; empty: nowhere
+    uint64_t prefix_cache_bytes = uint64_t{16} << 30;  // of those
 };
 
 // Tokens of a step, and prefill tokens of a step that also decodes for clients that read a stream.

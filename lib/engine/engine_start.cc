@@ -44,6 +44,11 @@ ModelLoadOptions load_options(const EngineConfig& config, int num_threads) {
     return options;
 }
 
+// Of host blocks, at least, through which blocks of files pass: a prompt's of several thousand
+// tokens.
+constexpr uint64_t kPassingBytes = uint64_t{256} << 20;
+constexpr uint64_t kPassingShare = 16;  // of --memory-limit, at most
+
 // A device finds a position's block by shifting.
 int32_t device_block_tokens(const BlockSize& size, int32_t tokens) {
     const auto count = static_cast<uint32_t>(tokens);
@@ -115,8 +120,11 @@ MemoryRequest memory_request(const EngineMetadata& all) {
     const DraftChoice& drafts = all.drafts;
     const SchedulerConfig& scheduler = config.scheduling.scheduler;
     MemoryRequest request = config.memory;
-    // One pool of host blocks: sequences that give way come before cached blocks.
-    request.swap_bytes += std::exchange(request.offload_bytes, 0);
+    // One pool of host blocks: sequences that give way come before cached blocks. What comes from
+    // files passes through it.
+    uint64_t passing = config.kv_cache.prefix_cache_dir.empty() ? 0 : kPassingBytes;
+    if (request.limit_bytes) passing = std::min(passing, *request.limit_bytes / kPassingShare);
+    request.swap_bytes += std::max(std::exchange(request.offload_bytes, 0), passing);
     request.adapter_bytes = adapter_bytes(all);
     request.weight_bytes = metadata.weight_bytes + request.adapter_bytes;
     request.scratch_bytes = Worker::scratch_bytes(
@@ -287,11 +295,20 @@ void check_speculation(const EngineConfig& config, const ModelMetadata& model,
 }
 
 // `config` as the model has it: not every model caches prefixes.
-void check_tiers(const EngineConfig& config) {
-    if (config.memory.offload_bytes == 0 || config.kv_cache.cache.enable_prefix_caching) return;
+void check_tiers(const EngineConfig& config, const ParallelChoice& parallel) {
+    const bool has_files = !config.kv_cache.prefix_cache_dir.empty();
+    if (config.memory.offload_bytes == 0 && !has_files) return;
+    const char* const flag = has_files ? "--prefix-cache-dir" : "--kv-offloading-size";
+    if (!config.kv_cache.cache.enable_prefix_caching) {
+        throw Error(ErrorKind::usage,
+                    fmt::format("{} keeps blocks of the prefix cache, which is off with "
+                                "--no-enable-prefix-caching and for encoders: leave it out",
+                                flag));
+    }
+    if (!has_files || parallel.is_alone()) return;
     throw Error(ErrorKind::usage,
-                "--kv-offloading-size keeps blocks of the prefix cache, which is off with "
-                "--no-enable-prefix-caching and for encoders: leave it out");
+                "--prefix-cache-dir keeps the blocks of a model that one rank computes: leave it "
+                "out, or --tensor-parallel-size and --pipeline-parallel-size");
 }
 
 // Devices whose host chooses tokens have to be waited for.
@@ -326,7 +343,7 @@ EngineMetadata engine_metadata(const EngineConfig& config) {
                           ? DraftChoice{speculation_settings(config.speculation).config, {}, {}}
                           : choose_drafts(config, metadata.options, metadata.model);
     check_speculation(config, metadata.model, metadata.drafts);
-    check_tiers(metadata.config);
+    check_tiers(metadata.config, metadata.parallel);
     metadata.config.scheduling.async_scheduling = config.scheduling.async_scheduling &&
                                                   metadata.parallel.is_alone() &&
                                                   can_plan_ahead(metadata.device);
@@ -381,7 +398,7 @@ CacheGroupKind cache_kind(CacheLayout::Kind kind) {
 CacheConfig cache_config(const EngineConfig& config, const MemoryPlan& plan) {
     CacheConfig cache = config.kv_cache.cache;
     cache.block_size = plan.block_size;
-    cache.keeps_evicted = config.memory.offload_bytes > 0;
+    cache.keeps_evicted = config.memory.offload_bytes > 0 || cache.disk_store != nullptr;
     for (size_t g = 0; g < plan.groups.size(); ++g) {
         cache.groups.push_back({plan.num_blocks[g], static_cast<int32_t>(plan.groups[g].window),
                                 plan.num_host_blocks.empty() ? 0 : plan.num_host_blocks[g],

@@ -27,6 +27,8 @@ WorkerConfig worker_config(const EngineConfig& config, const DraftChoice& drafts
     worker.kv_dtype = plan.kv_dtype;
     worker.num_draft_states = drafts.num_states;
     worker.most_drafts = drafts.speculation.most_drafts();
+    const std::shared_ptr<DiskStore>& disk = config.kv_cache.cache.disk_store;
+    if (disk != nullptr) worker.disk_folder = disk->folder().string();
     const bool uses_graphs = compute.cuda_graph && !compute.enforce_eager;
     worker.max_graph_rows = uses_graphs ? compute.max_cuda_graph_size : 0;
     return worker;

@@ -114,6 +114,16 @@ void add_owners(const Snapshot& snapshot, TextSheet& sheet) {
     sheet.table(rows, ">><>>>");
 }
 
+void add_tier(const std::string& where, const TierStats& tier, TextSheet& sheet) {
+    if (tier.blocks_held + tier.blocks_kept == 0) return;
+    sheet.row(where,
+              fmt::format("{} blocks, {} of the tokens found; {} kept since the start, {} brought "
+                          "back, {} dropped",
+                          with_separators(tier.blocks_held), with_separators(tier.hit_tokens),
+                          with_separators(tier.blocks_kept), with_separators(tier.blocks_back),
+                          with_separators(tier.blocks_dropped)));
+}
+
 nlohmann::ordered_json tier_json(const TierStats& stats) {
     return {{"blocks_held", stats.blocks_held},
             {"blocks_kept", stats.blocks_kept},
@@ -147,14 +157,8 @@ std::string cache_text(const Snapshot& snapshot, bool every_block) {
     sheet.row("hits", fmt::format("{} of {} tokens of prompts that came in ({})",
                                   with_separators(cache.hit_tokens),
                                   with_separators(cache.queried_tokens), percent(cache.hit_rate)));
-    if (const TierStats& host = cache.host_tier; host.blocks_kept > 0) {
-        sheet.row("in host memory",
-                  fmt::format("{} blocks, {} of the tokens found; {} kept since the start, {} "
-                              "brought back, {} dropped",
-                              with_separators(host.blocks_held), with_separators(host.hit_tokens),
-                              with_separators(host.blocks_kept), with_separators(host.blocks_back),
-                              with_separators(host.blocks_dropped)));
-    }
+    add_tier("in host memory", cache.host_tier, sheet);
+    add_tier("on disk", cache.disk_tier, sheet);
     sheet.row("contents", fmt::format("{} blocks' worth known, {} private copies, {} duplicates "
                                       "freed",
                                       with_separators(cache.num_contents), cache.num_private_copies,
@@ -202,7 +206,9 @@ nlohmann::ordered_json cache_json(const Snapshot& snapshot) {
             {"queried_tokens", snapshot.cache.queried_tokens},
             {"hit_tokens", snapshot.cache.hit_tokens},
             {"hit_rate", snapshot.cache.hit_rate},
-            {"tiers", {{"host", tier_json(snapshot.cache.host_tier)}}},
+            {"tiers",
+             {{"host", tier_json(snapshot.cache.host_tier)},
+              {"disk", tier_json(snapshot.cache.disk_tier)}}},
             {"num_contents", snapshot.cache.num_contents},
             {"num_private_copies", snapshot.cache.num_private_copies},
             {"num_duplicates_freed", snapshot.cache.num_duplicates_freed},

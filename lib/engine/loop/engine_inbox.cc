@@ -55,6 +55,15 @@ std::future<CacheReset> EngineInbox::reset_cache() {
     return done;
 }
 
+std::future<void> EngineInbox::write_out() {
+    WriteOutMessage message;
+    std::future<void> done = message.done.get_future();
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) throw Error(ErrorKind::unavailable, "the engine is shutting down");
+    post(std::move(message));
+    return done;
+}
+
 std::future<Snapshot> EngineInbox::snapshot(SnapshotDetail detail) {
     SnapshotMessage message{detail, {}};
     std::future<Snapshot> future = message.promise.get_future();

@@ -37,6 +37,9 @@ struct ResizeMessage {
 struct ResetCacheMessage {
     std::promise<CacheReset> done;
 };
+struct WriteOutMessage {
+    std::promise<void> done;
+};
 struct ForgetAdapterMessage {
     int32_t adapter = 0;
 };
@@ -44,8 +47,9 @@ struct SnapshotMessage {
     SnapshotDetail detail = SnapshotDetail::full;
     std::promise<Snapshot> promise;
 };
-using EngineMessage = std::variant<SubmitMessage, CancelMessage, HoldMessage, ResizeMessage,
-                                   ResetCacheMessage, ForgetAdapterMessage, SnapshotMessage>;
+using EngineMessage =
+    std::variant<SubmitMessage, CancelMessage, HoldMessage, ResizeMessage, ResetCacheMessage,
+                 WriteOutMessage, ForgetAdapterMessage, SnapshotMessage>;
 
 class EngineInbox {
   public:
@@ -64,6 +68,9 @@ class EngineInbox {
     std::future<void> resize(std::vector<int32_t> num_blocks);
     // Throws as resize().
     std::future<CacheReset> reset_cache();
+    // Ready when files have all that they are to have, or a sequence is under way. Throws as
+    // resize().
+    std::future<void> write_out();
     // After shut_down() the promise is broken.
     std::future<Snapshot> snapshot(SnapshotDetail detail);
 

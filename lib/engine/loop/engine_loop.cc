@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/host/start_thread.h"
+#include "lib/base/log.h"
 
 namespace nvllm {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 // Nothing could be planned though work waits. The scheduler counts such steps, which are our
 // mistake; the pause leaves the core to others.
 constexpr std::chrono::milliseconds kStallPause{1};
+// A slow disk does not keep a program from its end.
+constexpr std::chrono::seconds kLongestWriteOut{10};
 
 }  // namespace
 
@@ -65,6 +68,16 @@ void EngineLoop::stop() {
     // Threads that wait for a snapshot or a resize get a broken promise.
     inbox_.clear();
     resizes_.clear();
+}
+
+// What was computed since the disk was last idle would be lost.
+void EngineLoop::write_out() {
+    if (!cache_->disk_tier().enabled() || inbox_.is_shut_down() ||
+        status_.health().state != EngineState::running) {
+        return;
+    }
+    if (inbox_.write_out().wait_for(kLongestWriteOut) == std::future_status::ready) return;
+    log_warning("blocks of the prefix cache were still to be written when the engine ended");
 }
 
 RequestId EngineLoop::submit(Request request, OutputListener listener) {
@@ -163,6 +176,8 @@ void EngineLoop::take(EngineMessage& message) {
         answer(*asked);
     } else if (auto* reset = std::get_if<ResetCacheMessage>(&message)) {
         reset->done.set_value(cache_->clear_unused());
+    } else if (auto* written = std::get_if<WriteOutMessage>(&message)) {
+        writes_out_.push_back(std::move(written->done));
     } else if (auto* forgotten = std::get_if<ForgetAdapterMessage>(&message)) {
         scheduler_->retire_adapter(forgotten->adapter);
     } else if (!faults_.dead()) {
@@ -216,6 +231,15 @@ void EngineLoop::publish_progress() {
     stats.fragmentation = fragmentation_.measure();
     status_.publish(stats, faults_.state(), executor_->process_id(), delivery_.take_num_finished());
     resizes_.report_done();
+    if (!writes_out_.empty()) report_written();
+}
+
+void EngineLoop::report_written() {
+    const SchedulerStats stats = scheduler_->stats();
+    const bool has_sequences = stats.num_running + stats.num_waiting > 0;
+    if (cache_->disk_tier().has_work() && !has_sequences && !faults_.dead()) return;
+    for (std::promise<void>& done : writes_out_) done.set_value();
+    writes_out_.clear();
 }
 
 }  // namespace nvllm

@@ -46,6 +46,8 @@ class EngineLoop {
     CacheReset reset_prefix_cache();
     EngineInbox& inbox() { return inbox_; }
     EngineStatus& status() { return status_; }
+    // Waits for the disk tier to have what it is to have, but not for sequences.
+    void write_out();
     void stop();
 
     // As Engine has them.
@@ -66,6 +68,7 @@ class EngineLoop {
     Snapshot take_snapshot(SnapshotDetail detail) const;
     void note_step(const StepRecord& record);
     void publish_progress();
+    void report_written();
 
     const EngineClock& clock_;
     const std::string model_;  // its name
@@ -76,6 +79,7 @@ class EngineLoop {
     EngineStatus status_;
     OutputDelivery delivery_{clock_};
     PendingResizes resizes_;
+    std::vector<std::promise<void>> writes_out_;  // that wait for the disk tier
     std::unique_ptr<StepExecutor> executor_;
     std::unique_ptr<CacheManager> cache_;
     std::unique_ptr<Scheduler> scheduler_;

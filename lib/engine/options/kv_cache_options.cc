@@ -72,6 +72,17 @@ OptionList<KvCacheOptions> kv_cache_options() {
         default_text(
             "fp8 where the checkpoint has a kv_cache_scheme for it, else that of --dtype"));
     list.include(&KvCacheOptions::cache, prefix_cache_options());
+    list.add(
+        "prefix-cache-dir", &KvCacheOptions::prefix_cache_dir,
+        "Folder in which blocks of the prefix cache are kept beyond the end of the process, and "
+        "shared with others of the same model: what a prompt begins with is read from there "
+        "instead of computed. They say what the prompts said: keep it as safe as those.",
+        value_name("DIR"));
+    list.add(
+        "prefix-cache-disk-size", &KvCacheOptions::prefix_cache_bytes,
+        "Most bytes in that folder for one model, such as 100GiB: what was used least recently "
+        "goes first.",
+        counts_bytes(), at_least(1 << 20));
     return list;
 }
 

@@ -69,6 +69,10 @@ void add(CacheStats& sum, const CacheStats& one) {
     sum.blocks.evictions += one.blocks.evictions;
     add(sum, one, {&CacheStats::queried_tokens, &CacheStats::hit_tokens});
     add(sum.host_tier, one.host_tier);
+    // Replicas share their folder.
+    const int64_t on_disk = std::max(sum.disk_tier.blocks_held, one.disk_tier.blocks_held);
+    add(sum.disk_tier, one.disk_tier);
+    sum.disk_tier.blocks_held = on_disk;
 }
 
 void add(FaultCounts& sum, const FaultCounts& one) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/checkpoint/pooling_config.h"
+#include "lib/engine/disk_cache.h"
 #include "lib/engine/executor_choice.h"
 #include "lib/engine/model_choice.h"
 #include "lib/engine/replicas/replica_sums.h"
@@ -64,8 +65,11 @@ void Engine::Replicas::load_adapters(const EngineMetadata& metadata) {
 void Engine::Replicas::start_loops(EngineMetadata& metadata) {
     const ParallelOptions& parallel = metadata.config.compute.parallel;
     CacheConfig& cache = metadata.config.kv_cache.cache;
+    cache.disk_store = open_disk_store(metadata, model_.plan);
+    if (cache.disk_store != nullptr) cache.disk_blocks = disk_blocks(model_.plan);
     if (parallel.data > 1) {
-        cache.hash_key = HashKey::random();
+        cache.hash_key =
+            cache.disk_store != nullptr ? cache.disk_store->hash_key() : HashKey::random();
         router_.emplace(ReplicaRouterConfig{
             .routing = parallel.routing,
             .num_replicas = parallel.data,
@@ -77,6 +81,9 @@ void Engine::Replicas::start_loops(EngineMetadata& metadata) {
     std::vector<EngineMetadata> each;
     for (int32_t replica = 0; replica < parallel.data; ++replica) {
         each.push_back(of_replica(metadata, {replica, parallel.data}));
+        if (replica > 0) {
+            each.back().config.kv_cache.cache.disk_store = open_disk_store(metadata, model_.plan);
+        }
         if (router_) each.back().config.kv_cache.cache.listener = &router_->cached_keys(replica);
     }
     auto executors = make_executors(metadata.config, each, model_.plan);
@@ -160,6 +167,7 @@ void Engine::Replicas::wait_idle() {
 }
 
 void Engine::Replicas::stop() {
+    for (const auto& loop : loops_) loop->write_out();
     // All first: one that lost what it shares must not start it again.
     for (const auto& loop : loops_) loop->inbox().shut_down();
     for (const auto& loop : loops_) loop->stop();

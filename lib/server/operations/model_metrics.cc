@@ -37,10 +37,10 @@ std::string sum_of(const std::vector<int32_t>& blocks) {
     return fmt::format("{}", total);
 }
 
-// A tier appears with the first block that it keeps.
+// A tier appears with the first block that it has.
 void show_tier(CacheFamilies& families, const std::string& model, const std::string& tier,
                const TierStats& stats) {
-    if (stats.blocks_kept == 0) return;
+    if (stats.blocks_held + stats.blocks_kept == 0) return;
     const auto moved = [&](const char* event, int64_t count) {
         families.tier_moves.with({model, tier, event}).raise_to(count_of(count));
     };
@@ -244,6 +244,7 @@ void ModelMetrics::show_engine(const EngineStats& stats) {
     families_.blocks.with({name_, "cached"}).set(cache.blocks.cached);
     families_.blocks.with({name_, "free"}).set(cache.blocks.free);
     show_tier(families_, name_, "host", cache.host_tier);
+    show_tier(families_, name_, "disk", cache.disk_tier);
     raise(families_.queried_tokens, cache.queried_tokens);
     raise(families_.hit_tokens, cache.hit_tokens);
     raise(families_.evictions, cache.blocks.evictions);
@@ -311,7 +312,7 @@ void ModelMetrics::forget_engine() {
     for (const char* state : {"used", "cached", "free"}) {
         families_.blocks.with({name_, state}).forget();
     }
-    families_.tier_blocks.with({name_, "host"}).forget();
+    for (const char* tier : {"host", "disk"}) families_.tier_blocks.with({name_, tier}).forget();
     for (size_t i = 0; i < num_replicas_; ++i) {
         for (GaugeFamily* family : {&families_.replica_up, &families_.replica_running,
                                     &families_.replica_waiting, &families_.replica_cache_usage}) {

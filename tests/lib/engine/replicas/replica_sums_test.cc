@@ -17,6 +17,7 @@ TEST_CASE("counts are added") {
     one.cache.blocks = {100, 40, 25, 35, 9};
     one.cache.hit_tokens = 7;
     one.cache.host_tier.hit_tokens = 5;
+    one.cache.disk_tier.blocks_held = 9;
     one.faults.worker_restarts = 1;
     one.device.graph_launches = 5;
     one.fragmentation = 0.5;
@@ -36,6 +37,7 @@ TEST_CASE("counts are added") {
     CHECK(sum.cache.blocks.evictions == 18);
     CHECK(sum.cache.hit_tokens == 14);
     CHECK(sum.cache.host_tier.hit_tokens == 10);
+    CHECK(sum.cache.disk_tier.blocks_held == 9);
     CHECK(sum.faults.worker_restarts == 2);
     CHECK(sum.device.graph_launches == 10);
     CHECK(sum.fragmentation == 0.5);

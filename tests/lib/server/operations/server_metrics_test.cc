@@ -42,6 +42,7 @@ EngineStats some_stats() {
     stats.cache.blocks = {100, 40, 25, 35, 9};
     stats.cache.queried_tokens = 1000;
     stats.cache.hit_tokens = 250;
+    stats.cache.disk_tier = {.blocks_held = 7, .blocks_kept = 2};
     stats.cache.host_tier = {.blocks_held = 5,
                              .blocks_kept = 9,
                              .blocks_back = 4,
@@ -129,6 +130,7 @@ TEST_CASE("one of everything") {
     CHECK(of("nvllm_replica_prefix_cache_queried_tokens_total", "replica", "1") == 300.0);
     CHECK(of("nvllm_replica_prefix_cache_hit_tokens_total", "replica", "1") == 100.0);
     CHECK(of("nvllm_kv_tier_blocks", "tier", "host") == 5.0);
+    CHECK(of("nvllm_kv_tier_blocks", "tier", "disk") == 7.0);
     CHECK(of("nvllm_kv_tier_hit_tokens_total", "tier", "host") == 64.0);
     CHECK(read.value("nvllm_kv_tier_moves_total",
                      {{"model_name", "demo"}, {"tier", "host"}, {"event", "brought back"}}) == 4.0);
